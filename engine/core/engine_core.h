@@ -1,0 +1,125 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/core/request.h"
+#include "engine/core/runner.h"
+#include "engine/core/step_record.h"
+#include "engine/result.h"
+
+namespace quire {
+
+class BlockManager;
+class Scheduler;
+
+struct EngineConfig {
+  int num_blocks = 0;                 // KV pool, in blocks; > 0
+  int block_size = 16;                // tokens per block
+  int max_num_seqs = 64;              // requests running at once
+  int max_num_batched_tokens = 2048;  // token budget of one step
+  int max_model_len = 0;              // the model's context, in tokens; > 0
+  int max_queue = 512;                // waiting requests before submit refuses
+  bool enable_prefix_caching = true;
+  bool enable_chunked_prefill = true;
+  int long_prefill_token_threshold =
+      0;                   // most prefill tokens of one request in a step; 0 = the budget
+  std::uint64_t seed = 0;  // seeds requests that bring none
+
+  // What a request can use: min(model context, tokens in the pool).
+  int effective_context() const {
+    const long long pool = static_cast<long long>(num_blocks) * block_size;
+    return static_cast<int>(pool < max_model_len ? pool : max_model_len);
+  }
+};
+
+// One sentence naming the first field out of range.
+Status validate(const EngineConfig& config);
+
+// Refuses what can never run and clamps what may be: empty prompt, ids outside the vocabulary,
+// parameters out of range, a prompt that leaves no room for one token (kContextLengthExceeded, with
+// both numbers), a prompt that never fits the budget when chunked prefill is off. Absent or larger
+// max_tokens becomes what fits. Pure; callable from any thread.
+Status check_and_clamp(const EngineConfig& config, int vocab_size, std::size_t num_prompt_tokens,
+                       SamplingParams& params);
+
+// Turns sampled tokens into text and finds stop strings, inside the update phase.
+class OutputProcessor {
+ public:
+  struct Outcome {
+    std::string text;  // whole characters ready for delivery
+    std::optional<std::string>
+        stop_string;  // set when a stop string matched; `text` ends before it
+  };
+  virtual ~OutputProcessor() = default;
+  virtual void begin(const Request& request) = 0;
+  // `stops_allowed` is false before min_tokens. EOS and stop ids are not passed here.
+  virtual Outcome on_token(RequestId request, TokenId token, bool stops_allowed) = 0;
+  // Text held back (part of a character, a possible start of a stop string); forgets the request.
+  virtual std::string finish(RequestId request, FinishReason reason) = 0;
+};
+
+// What one step produced for one request.
+struct RequestOutput {
+  RequestId request = kNoRequest;
+  std::vector<SampledRow> tokens;  // new output tokens; empty for a mid-prompt chunk
+  std::string text;
+  FinishReason finish_reason = FinishReason::kNone;
+  std::string stop_reason;
+  // Progress, for every scheduled request:
+  int num_prompt_tokens = 0, num_computed_tokens = 0, num_cached_tokens = 0, num_output_tokens = 0;
+  int num_preemptions = 0;
+};
+
+using Clock = std::function<double()>;  // seconds, monotone
+
+// The engine loop's one iteration: schedule, build the batch, run, sample, update, record.
+// Deterministic given its calls, the runner and the clock; no thread, no I/O. Engine thread only,
+// except `cancel_step`, which may be called from any thread.
+class EngineCore {
+ public:
+  EngineCore(EngineConfig config, Runner& runner, Clock clock,
+             OutputProcessor* output_processor = nullptr);
+  ~EngineCore();
+
+  // Readers are called in order on every record; they must outlive the core or be removed.
+  void add_sink(EventSink* sink);
+  void remove_sink(EventSink* sink);
+
+  // Strict: refuses duplicates and whatever check_and_clamp refuses; kQueueFull past max_queue.
+  Status add_request(std::unique_ptr<Request> request);
+  // Frees everything the request holds at once. False if it is unknown or already finished.
+  bool abort_request(RequestId id);
+  // Makes the running forward stop between two layers; that step then changes nothing.
+  void cancel_step();
+
+  // Runs one step. Empty when nothing could be scheduled or the step was cancelled.
+  // A device failure finishes every live request with kError and is rethrown.
+  std::vector<RequestOutput> step();
+
+  bool has_unfinished() const;
+  int num_running() const;
+  int num_waiting() const;
+  const EngineConfig& config() const;
+  const EngineCounters& counters() const;
+  EngineSnapshot snapshot() const;
+  // Every waiting request has exactly one reason: a pure function of the present state.
+  WaitState wait_state(RequestId id) const;
+  const Request* find(RequestId id) const;
+  void reset_prefix_cache();
+  // Live settings: max_num_seqs, max_num_batched_tokens, long_prefill_token_threshold, max_queue.
+  // Others refuse.
+  Status reconfigure(const EngineConfig& config);
+  // The pool equation and every cross-reference; aborts (QUIRE_CHECK) on the first violation.
+  void check_integrity() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace quire

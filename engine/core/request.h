@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/core/ids.h"
+#include "engine/sampling/params.h"
+
+namespace quire {
+
+enum class RequestStatus : std::uint8_t {
+  kWaiting,  // never scheduled
+  kRunning,
+  kPreempted,  // gave its blocks back; waits at the front of the queue
+  kFinished,
+};
+
+enum class FinishReason : std::uint8_t {
+  kNone,
+  kStop,     // EOS, stop id or stop string
+  kLength,   // max_tokens or the context's end
+  kAborted,  // client gone, Stop pressed, shutdown
+  kError,    // the device failed
+};
+
+// Everything the engine knows of one request. Its whole scheduling state is `token_ids` and
+// `num_computed_tokens`; the newest token is always uncomputed, so a decode step computes exactly
+// it. Engine thread only.
+struct Request {
+  Request(RequestId request_id, std::vector<TokenId> prompt, SamplingParams sampling)
+      : id(request_id),
+        params(std::move(sampling)),
+        token_ids(std::move(prompt)),
+        num_prompt_tokens(static_cast<int>(token_ids.size())) {}
+
+  RequestId id;
+  SamplingParams params;  // max_tokens is already clamped to the effective context, seed is set
+  std::string label;      // who asked ("chat", "api chatcmpl-..."), for views and logs
+  int priority = 0;       // lower runs first under the priority policy
+  double arrival_time_s = 0;
+  // Whatever else changes activations (adapter load, image hashes, tenant salt); part of every
+  // block hash.
+  std::string cache_key;
+  std::vector<TokenId> eos_token_ids;
+
+  RequestStatus status = RequestStatus::kWaiting;
+  FinishReason finish_reason = FinishReason::kNone;
+  std::string stop_reason;  // the stop string or id that ended it; empty otherwise
+
+  std::vector<TokenId> token_ids;  // prompt, then output
+  int num_prompt_tokens;
+  int num_computed_tokens = 0;  // tokens whose K/V are in the cache
+  int num_cached_tokens = 0;    // of those, how many came from the prefix cache at first admission
+  int num_preemptions = 0;
+  std::vector<TokenId> spec_token_ids;  // drafts to verify in the next step
+  int num_placeholders = 0;             // trailing tokens whose values are still being computed
+  std::vector<BlockHash> block_hashes;  // of its full blocks, extended by the block manager
+
+  double first_scheduled_time_s = -1;  // -1: not yet
+  double first_token_time_s = -1;
+  double last_token_time_s = -1;
+
+  int num_tokens() const { return static_cast<int>(token_ids.size()); }
+  int num_output_tokens() const { return num_tokens() - num_prompt_tokens; }
+  int num_tokens_with_spec() const {
+    return num_tokens() + static_cast<int>(spec_token_ids.size());
+  }
+  // Has output and exactly one uncomputed token. A recompute counts as prefill.
+  bool decoding() const {
+    return num_output_tokens() > 0 && num_tokens() - num_computed_tokens == 1;
+  }
+  bool finished() const { return status == RequestStatus::kFinished; }
+};
+
+}  // namespace quire
