@@ -1,0 +1,15 @@
+#pragma once
+
+namespace quire::cpu {
+
+// Instruction sets in rising order; each includes the ones before it.
+//   kScalar  any x86-64
+//   kAvx2    AVX2, FMA, F16C
+//   kAvx512  AVX-512 F, BW, VL, DQ and VNNI
+enum class Isa { kScalar, kAvx2, kAvx512 };
+
+// What the CPU and the operating system support.
+Isa detect();
+const char* isa_name(Isa isa);  // "scalar", "avx2", "avx512"
+
+}  // namespace quire::cpu
