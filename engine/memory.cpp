@@ -1,0 +1,52 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include "engine/model_host.h"
+
+namespace quire {
+namespace {
+
+constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
+
+std::uint64_t read_number(const std::string& path) {
+  std::ifstream file(path);
+  std::uint64_t value = 0;
+  return file >> value ? value : kNoLimit;  // "max" does not parse: no limit
+}
+
+// The unified (v2) hierarchy: the path after "0::" in /proc/self/cgroup.
+std::string cgroup_folder() {
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("0::")) return "/sys/fs/cgroup" + line.substr(3);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::uint64_t free_memory_bytes() {
+  std::uint64_t available = 0;
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string key; meminfo >> key;) {
+    if (key == "MemAvailable:") {
+      meminfo >> available;
+      available *= 1024;
+      break;
+    }
+    meminfo.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  if (const std::string folder = cgroup_folder(); !folder.empty()) {
+    const std::uint64_t limit = read_number(folder + "/memory.max");
+    const std::uint64_t used = read_number(folder + "/memory.current");
+    if (limit != kNoLimit && used != kNoLimit)
+      available = std::min(available, limit > used ? limit - used : 0);
+  }
+  return available;
+}
+
+}  // namespace quire

@@ -1,0 +1,376 @@
+#include "engine/model_host.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <list>
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include "engine/runner/model_runner.h"
+#include "engine/text/text_output.h"
+
+namespace quire {
+namespace {
+
+constexpr auto kProgressInterval = std::chrono::milliseconds(50);
+
+struct LoadJob {
+  std::string path, id;
+  LoadOptions options;
+  double drain_timeout_s = 0;
+  ProgressCallback progress;
+  std::promise<Result<std::shared_ptr<HostedModel>>> promise;
+  bool unload = false;
+};
+
+// Owns everything a running model needs; destroyed in the order engine, weights, backend.
+struct RunningModel : HostedModel {
+  std::unique_ptr<Backend> backend;
+  LoadedWeights weights;
+  std::unique_ptr<Engine> running_engine;
+};
+
+std::string readable_bytes(double bytes) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  while (bytes >= 1024 && unit < 4) {
+    bytes /= 1024;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
+  return text;
+}
+
+// Blocks of the KV pool after the options, or what this machine affords.
+Result<int> choose_num_blocks(const LoadOptions& options, std::size_t bytes_per_block,
+                              int context) {
+  if (options.num_blocks > 0) return options.num_blocks;
+  std::uint64_t bytes = options.kv_cache_bytes;
+  const std::uint64_t blocks_for_context =
+      (static_cast<std::uint64_t>(context) + options.block_size - 1) / options.block_size;
+  if (bytes == 0) {
+    const auto share = static_cast<std::uint64_t>(kDefaultKvShareOfFreeMemory *
+                                                  static_cast<double>(free_memory_bytes()));
+    bytes = std::min<std::uint64_t>(share, 8 * blocks_for_context * bytes_per_block);
+  }
+  const std::uint64_t blocks = std::min<std::uint64_t>(bytes / bytes_per_block, 1u << 28);
+  if (blocks == 0) {
+    return make_error(ErrorCode::kOutOfMemory,
+                      "The KV cache of " + readable_bytes(static_cast<double>(bytes)) +
+                          " cannot hold one block of " +
+                          readable_bytes(static_cast<double>(bytes_per_block)) + ".");
+  }
+  return static_cast<int>(blocks);
+}
+
+Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options) {
+  if (options.backend == "reference") return make_reference_backend();
+  if (options.backend != "cpu") {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "There is no backend '" + options.backend + "'; choose cpu or reference.");
+  }
+  std::string error;
+  BackendOptions backend_options;
+  backend_options.num_threads = options.num_threads;
+  std::unique_ptr<Backend> backend = make_cpu_backend(backend_options, error);
+  if (!backend) return make_error(ErrorCode::kInvalidArgument, error);
+  return backend;
+}
+
+Result<std::shared_ptr<HostedModel>> start_model(LoadJob& job, const ProgressCallback& progress) {
+  auto model = std::make_shared<RunningModel>();
+  QUIRE_TRY(model->backend, make_backend(job.options));
+  QUIRE_TRY(model->weights, load_model(job.path, *model->backend, progress));
+  FlatModel& flat = *model->weights.model;
+
+  EngineConfig config;
+  config.block_size = job.options.block_size;
+  config.max_num_seqs = job.options.max_num_seqs;
+  config.max_num_batched_tokens = job.options.max_num_batched_tokens;
+  config.max_queue = job.options.max_queue;
+  config.enable_prefix_caching = job.options.enable_prefix_caching;
+  config.max_model_len = flat.config().context_length;
+  if (job.options.max_model_len > 0) {
+    config.max_model_len = std::min(config.max_model_len, job.options.max_model_len);
+  }
+  if (config.block_size < 1 || config.block_size > 1024) {
+    return make_error(ErrorCode::kInvalidArgument, "The block size must be from 1 to 1024 tokens.");
+  }
+  const std::size_t bytes_per_block =
+      model->backend->kv_bytes_per_block(flat.config().kv_spec(), config.block_size);
+  QUIRE_TRY(config.num_blocks,
+            choose_num_blocks(job.options, bytes_per_block, config.max_model_len));
+  QUIRE_RETURN_IF_ERROR(validate(config));
+  QUIRE_TRY(auto runner, ModelRunner::create(flat, config.num_blocks, config.block_size,
+                                             config.max_num_batched_tokens));
+
+  model->id = job.id;
+  model->path = job.path;
+  model->name = model->weights.name;
+  model->description = model->weights.description;
+  model->backend_description = model->backend->name() + ": " + model->backend->description();
+  model->config = flat.config();
+  model->num_parameters = model->weights.num_parameters;
+  model->weight_bytes = flat.weight_bytes();
+  model->kv_bytes = bytes_per_block * static_cast<std::size_t>(config.num_blocks);
+  model->created_unix_s = std::chrono::duration_cast<std::chrono::seconds>(
+                              std::chrono::system_clock::now().time_since_epoch())
+                              .count();
+  model->tokenizer = model->weights.tokenizer.get();
+  model->chat_template = model->weights.chat_template.get();
+  model->running_engine =
+      Engine::create({config, false}, std::move(runner),
+                     std::make_unique<TextOutputProcessor>(*model->weights.tokenizer));
+  model->engine = model->running_engine.get();
+  return std::shared_ptr<HostedModel>(std::move(model));
+}
+
+class Host : public ModelHost, public std::enable_shared_from_this<Host> {
+ public:
+  Host() : thread_([this] { run(); }) {}
+  ~Host() override { shutdown(0); }
+
+  void load(std::string path, std::string id, LoadOptions options,
+            double drain_timeout_s) override {
+    auto job = std::make_unique<LoadJob>();
+    job->path = std::move(path);
+    job->id = std::move(id);
+    job->options = std::move(options);
+    job->drain_timeout_s = drain_timeout_s;
+    enqueue(std::move(job));
+  }
+
+  Result<std::shared_ptr<HostedModel>> load_and_wait(std::string path, std::string id,
+                                                     LoadOptions options,
+                                                     const ProgressCallback& progress) override {
+    auto job = std::make_unique<LoadJob>();
+    job->path = std::move(path);
+    job->id = std::move(id);
+    job->options = std::move(options);
+    job->progress = progress;
+    auto future = job->promise.get_future();
+    enqueue(std::move(job));
+    return future.get();
+  }
+
+  void cancel_load() override {
+    std::unique_ptr<LoadJob> dropped;
+    {
+      const std::lock_guard lock(mutex_);
+      cancel_ = true;
+      dropped = std::move(next_);
+    }
+    if (dropped) {
+      dropped->promise.set_value(make_error(ErrorCode::kCancelled, "The load was cancelled."));
+    }
+  }
+
+  void unload() override {
+    auto job = std::make_unique<LoadJob>();
+    job->unload = true;
+    job->drain_timeout_s = 30;
+    enqueue(std::move(job));
+  }
+
+  std::shared_ptr<HostedModel> current() const override {
+    const std::lock_guard lock(mutex_);
+    return status_.state == HostState::kReady ? model_ : nullptr;
+  }
+  HostStatus status() const override {
+    const std::lock_guard lock(mutex_);
+    return status_;
+  }
+  LoadOptions options() const override {
+    const std::lock_guard lock(mutex_);
+    return options_;
+  }
+
+  std::shared_ptr<void> subscribe(Listener listener) override;
+  void shutdown(double drain_timeout_s) override;
+
+ private:
+  // Held by the subscriber through a token; `mutex` is held during each call, so that dropping the
+  // token waits for a call in flight.
+  struct Subscription {
+    std::mutex mutex;
+    Listener listener;  // empty once dropped
+  };
+
+  void enqueue(std::unique_ptr<LoadJob> job);
+  void run();
+  void serve(LoadJob& job);
+  void stop_current(double drain_timeout_s);
+  void set_status(HostStatus status);
+  bool cancelled() const {
+    const std::lock_guard lock(mutex_);
+    return cancel_ || stop_;
+  }
+
+  mutable std::mutex mutex_;  // guards the members below
+  std::condition_variable wake_;
+  std::unique_ptr<LoadJob> next_;
+  std::shared_ptr<HostedModel> model_;
+  HostStatus status_;
+  LoadOptions options_;
+  bool cancel_ = false;
+  bool stop_ = false;
+  std::list<std::shared_ptr<Subscription>> subscriptions_;
+  std::mutex join_mutex_;
+  std::thread thread_;
+};
+
+void Host::enqueue(std::unique_ptr<LoadJob> job) {
+  std::unique_ptr<LoadJob> replaced;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stop_) {
+      replaced = std::move(job);
+    } else {
+      cancel_ = true;  // a load in progress gives way
+      replaced = std::exchange(next_, std::move(job));
+    }
+  }
+  wake_.notify_all();
+  if (replaced) {
+    replaced->promise.set_value(
+        make_error(ErrorCode::kCancelled, "The load was replaced by another."));
+  }
+}
+
+void Host::run() {
+  while (true) {
+    std::unique_ptr<LoadJob> job;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return stop_ || next_ != nullptr; });
+      if (stop_) break;
+      job = std::move(next_);
+      cancel_ = false;
+    }
+    serve(*job);
+  }
+  std::unique_ptr<LoadJob> left;
+  {
+    const std::lock_guard lock(mutex_);
+    left = std::move(next_);
+  }
+  if (left) left->promise.set_value(make_error(ErrorCode::kCancelled, "The program is stopping."));
+}
+
+void Host::serve(LoadJob& job) {
+  stop_current(job.drain_timeout_s);
+  if (job.unload) {
+    set_status({});
+    job.promise.set_value(make_error(ErrorCode::kNotReady, "The model was unloaded."));
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    options_ = job.options;
+  }
+  set_status({HostState::kLoading, job.id, {}, {}});
+  auto last = std::chrono::steady_clock::now() - kProgressInterval;
+  const ProgressCallback progress = [&](const LoadProgress& now) {
+    if (cancelled() || (job.progress && !job.progress(now))) return false;
+    const auto time = std::chrono::steady_clock::now();
+    if (time - last >= kProgressInterval || now.bytes_done == now.bytes_total) {
+      last = time;
+      set_status({HostState::kLoading, job.id, now, {}});
+    }
+    return true;
+  };
+  Result<std::shared_ptr<HostedModel>> loaded = [&]() -> Result<std::shared_ptr<HostedModel>> {
+    try {
+      return start_model(job, progress);
+    } catch (const std::bad_alloc&) {
+      return make_error(ErrorCode::kOutOfMemory,
+                        "There is not enough memory to load " + job.id + ".");
+    } catch (const std::exception& error) {
+      return make_error(ErrorCode::kBadModelFile, "Loading " + job.id + " failed: " + error.what());
+    }
+  }();
+  if (loaded.ok() && cancelled()) {
+    loaded = make_error(ErrorCode::kCancelled, "Loading " + job.id + " was cancelled.");
+  }
+  if (loaded.ok()) {
+    {
+      const std::lock_guard lock(mutex_);
+      model_ = *loaded;
+    }
+    set_status({HostState::kReady, job.id, {}, {}});
+  } else {
+    set_status({HostState::kFailed, job.id, {}, loaded.error().message});
+  }
+  job.promise.set_value(std::move(loaded));
+}
+
+void Host::stop_current(double drain_timeout_s) {
+  std::shared_ptr<HostedModel> model;
+  {
+    const std::lock_guard lock(mutex_);
+    model = model_;
+  }
+  if (!model) return;
+  set_status({HostState::kDraining, model->id, {}, {}});
+  model->engine->drain(drain_timeout_s);
+  const std::lock_guard lock(mutex_);
+  model_.reset();
+}
+
+void Host::set_status(HostStatus status) {
+  std::vector<std::shared_ptr<Subscription>> targets;
+  {
+    const std::lock_guard lock(mutex_);
+    status_ = status;
+    targets.assign(subscriptions_.begin(), subscriptions_.end());
+  }
+  for (const auto& target : targets) {
+    const std::lock_guard lock(target->mutex);
+    if (target->listener) target->listener(status);
+  }
+}
+
+std::shared_ptr<void> Host::subscribe(Listener listener) {
+  auto subscription = std::make_shared<Subscription>();
+  subscription->listener = std::move(listener);
+  {
+    const std::lock_guard lock(mutex_);
+    subscriptions_.push_back(subscription);
+  }
+  const std::weak_ptr<Host> self = weak_from_this();
+  return std::shared_ptr<void>(subscription.get(), [self, subscription](void*) {
+    {
+      const std::lock_guard lock(subscription->mutex);
+      subscription->listener = {};
+    }
+    if (const auto host = self.lock()) {
+      const std::lock_guard lock(host->mutex_);
+      std::erase(host->subscriptions_, subscription);
+    }
+  });
+}
+
+void Host::shutdown(double drain_timeout_s) {
+  const std::lock_guard joining(join_mutex_);
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  stop_current(drain_timeout_s);
+  set_status({});
+}
+
+}  // namespace
+
+std::shared_ptr<ModelHost> ModelHost::create() {
+  return std::make_shared<Host>();
+}
+
+}  // namespace quire
