@@ -25,13 +25,13 @@ struct GgufValue {
 };
 
 // A GGUF v2/v3 model (one file, or a split set opened from any of its shards), memory-mapped
-// read-only. Every count, length, offset and extent is checked against the file before use; a file
-// that shrinks while mapped is caught (reads of a vanished page turn into an error at load, not a
-// crash). Immutable after open; any thread.
+// read-only. Every count, length, offset and extent is checked against the file before use. Reading
+// a file that shrinks while mapped does not crash; check_intact() reports it. metadata() is the
+// first shard's. Immutable after open; any thread.
 class GgufFile : public WeightSource {
  public:
   static Result<std::unique_ptr<GgufFile>> open(const std::string& path);
-  // Metadata only, from memory: what the fuzzer calls. `bytes` must outlive the result.
+  // One whole file from memory, 8-byte aligned. `bytes` must outlive the result.
   static Result<std::unique_ptr<GgufFile>> parse(std::string_view bytes);
 
   virtual const std::map<std::string, GgufValue, std::less<>>& metadata() const = 0;

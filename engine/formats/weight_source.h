@@ -28,7 +28,10 @@ class WeightSource {
   virtual ~WeightSource() = default;
   virtual const TensorInfo* find(std::string_view name) const = 0;
   virtual const std::vector<TensorInfo>& tensors() const = 0;  // in file order
-  virtual std::size_t total_bytes() const = 0;
+  virtual std::size_t total_bytes() const = 0;                 // of all tensors together
+  // Fails when a file shrank or could not be read since it was opened. Reading tensor data never
+  // crashes, but what was read is then meaningless: ask once after packing, and discard on failure.
+  virtual Status check_intact() const { return Ok{}; }
 };
 
 }  // namespace quire

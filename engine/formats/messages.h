@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace quire {
+
+// Pieces of sentences about untrusted files. All results are valid UTF-8 on one line.
+
+// 'text' with control characters and invalid UTF-8 shown as '?', cut at about 80 bytes.
+std::string quoted(std::string_view text);
+// The last component of a path, quoted.
+std::string quoted_file_name(std::string_view path);
+
+// What a file seems to be, from its first bytes: "a safetensors file", "a web page"; "" when
+// unknown.
+std::string_view describe_contents(std::string_view bytes);
+
+// "'x' is a web page, not a GGUF file." with `wanted` "a GGUF file"; an LFS pointer gets advice.
+std::string wrong_kind_sentence(std::string_view label, std::string_view bytes,
+                                std::string_view wanted);
+
+}  // namespace quire
