@@ -1,11 +1,10 @@
-#include <unistd.h>
+#include "engine/memory.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <limits>
 #include <string>
-
-#include "engine/model_host.h"
 
 namespace quire {
 namespace {
@@ -47,6 +46,18 @@ std::uint64_t free_memory_bytes() {
       available = std::min(available, limit > used ? limit - used : 0);
   }
   return available;
+}
+
+std::string readable_bytes(double bytes) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  while (bytes >= 1024 && unit < 4) {
+    bytes /= 1024;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
+  return text;
 }
 
 }  // namespace quire

@@ -34,18 +34,6 @@ struct RunningModel : HostedModel {
   std::unique_ptr<Engine> running_engine;
 };
 
-std::string readable_bytes(double bytes) {
-  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  int unit = 0;
-  while (bytes >= 1024 && unit < 4) {
-    bytes /= 1024;
-    ++unit;
-  }
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
-  return text;
-}
-
 // Blocks of the KV pool after the options, or what this machine affords.
 Result<int> choose_num_blocks(const LoadOptions& options, std::size_t bytes_per_block,
                               int context) {

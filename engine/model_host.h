@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/memory.h"
 #include "engine/model/model.h"
 #include "engine/result.h"
 
@@ -91,6 +92,5 @@ class ModelHost {
 // Bytes a KV pool may take by default: min(a quarter of the memory free now, 8 x context), as whole
 // blocks. The share is stated in --help and in the window.
 inline constexpr double kDefaultKvShareOfFreeMemory = 0.25;
-std::uint64_t free_memory_bytes();  // MemAvailable, within the cgroup's limit
 
 }  // namespace quire

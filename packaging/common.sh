@@ -65,6 +65,7 @@ fetch_starter() {
   (
     flock 9
     [ -f "$target" ] && exit 0
+    rm -rf "$CACHE_DIR"/starter.?????? "$MODELS_DIR/.$STARTER_FILE".*  # left by a fetch that was killed
     work="$(mktemp -d "$CACHE_DIR/starter.XXXXXX")" || exit 1
     trap 'rm -rf "$work"' EXIT
     trap 'exit 1' INT TERM HUP

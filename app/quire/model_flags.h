@@ -1,0 +1,31 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/library.h"
+#include "engine/model_host.h"
+#include "engine/settings.h"
+
+namespace quire {
+
+// The options every command that loads a model shares, starting from the settings file.
+struct ModelFlags {
+  ModelFlags();
+  void add_to(CLI::App& command, bool with_model_option);
+
+  Settings settings;
+  std::string settings_warning;
+  std::string model;
+  LoadOptions load;
+};
+
+// Resolves and loads the model, printing progress to a terminal's stderr. On failure prints the
+// sentence and returns null.
+std::shared_ptr<HostedModel> load_for_command(ModelHost& host, const ModelFlags& flags);
+
+void print_error(const std::string& message);
+
+}  // namespace quire
