@@ -32,6 +32,7 @@ enum class BlockEventKind : std::uint8_t {
   kEvict,     // its cached contents were given up so that it could be reused
   kFree,      // ref_count reached zero; keeps its hash if it has one
   kCopy,      // contents copied from `source`
+  kRelease,   // `request` dropped its reference; others still hold the block
 };
 
 struct BlockEvent {
