@@ -56,20 +56,6 @@ Result<int> choose_num_blocks(const LoadOptions& options, std::size_t bytes_per_
   return static_cast<int>(blocks);
 }
 
-Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options) {
-  if (options.backend == "reference") return make_reference_backend();
-  if (options.backend != "cpu") {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "There is no backend '" + options.backend + "'; choose cpu or reference.");
-  }
-  std::string error;
-  BackendOptions backend_options;
-  backend_options.num_threads = options.num_threads;
-  std::unique_ptr<Backend> backend = make_cpu_backend(backend_options, error);
-  if (!backend) return make_error(ErrorCode::kInvalidArgument, error);
-  return backend;
-}
-
 Result<std::shared_ptr<HostedModel>> start_model(LoadJob& job, const ProgressCallback& progress) {
   auto model = std::make_shared<RunningModel>();
   QUIRE_TRY(model->backend, make_backend(job.options));
@@ -356,6 +342,20 @@ void Host::shutdown(double drain_timeout_s) {
 }
 
 }  // namespace
+
+Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options) {
+  if (options.backend == "reference") return make_reference_backend();
+  if (options.backend != "cpu") {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "There is no backend '" + options.backend + "'; choose cpu or reference.");
+  }
+  std::string error;
+  BackendOptions backend_options;
+  backend_options.num_threads = options.num_threads;
+  std::unique_ptr<Backend> backend = make_cpu_backend(backend_options, error);
+  if (!backend) return make_error(ErrorCode::kInvalidArgument, error);
+  return backend;
+}
 
 std::shared_ptr<ModelHost> ModelHost::create() {
   return std::make_shared<Host>();

@@ -89,6 +89,9 @@ class ModelHost {
   virtual void shutdown(double drain_timeout_s) = 0;
 };
 
+// The backend and threads the options ask for; kInvalidArgument naming what this machine lacks.
+Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options);
+
 // Bytes a KV pool may take by default: min(a quarter of the memory free now, 8 x context), as whole
 // blocks. The share is stated in --help and in the window.
 inline constexpr double kDefaultKvShareOfFreeMemory = 0.25;

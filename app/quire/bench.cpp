@@ -1,0 +1,164 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "app/quire/commands.h"
+#include "app/quire/model_flags.h"
+#include "engine/runner/bench_core.h"
+#include "engine/runner/bench_model.h"
+
+namespace quire {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A model without an engine around it, for benches that drive the pieces themselves.
+struct BareModel {
+  std::unique_ptr<Backend> backend;
+  LoadedWeights weights;
+};
+
+Result<std::unique_ptr<BareModel>> load_bare(const std::string& what, const ModelFlags& flags) {
+  QUIRE_TRY(const ResolvedModel resolved, resolve_model(what, flags.settings.model_folders));
+  auto model = std::make_unique<BareModel>();
+  QUIRE_TRY(model->backend, make_backend(flags.load));
+  QUIRE_TRY(model->weights, load_model(resolved.path, *model->backend, {}));
+  return model;
+}
+
+double rounded(double value, double unit) {
+  return std::round(value / unit) * unit;
+}
+
+int bench_core(int requests, const ModelFlags& flags) {
+  auto model = load_bare(kBuiltinTiny, flags);
+  if (!model.ok()) {
+    print_error(model.error().message);
+    return kExitModel;
+  }
+  auto lines = run_core_bench(*(*model)->weights.model, requests);
+  if (!lines.ok()) {
+    print_error(lines.error().message);
+    return kExitFailure;
+  }
+  for (const CoreBenchLine& line : *lines) {
+    Json json = {{"engine", line.engine},
+                 {"kv_slots", line.kv_slots},
+                 {"output_tokens", line.output_tokens},
+                 {"tok_s", rounded(line.tok_s, 0.1)},
+                 {"steps", line.steps},
+                 {"prefix_hit_rate", rounded(line.prefix_hit_rate, 0.001)},
+                 {"preemptions", line.preemptions},
+                 {"outputs_hash", line.outputs_hash}};
+    fmt::print("{}\n", json.dump());
+  }
+  const bool equal = std::all_of(lines->begin(), lines->end(), [&](const CoreBenchLine& line) {
+    return line.outputs_hash == lines->front().outputs_hash;
+  });
+  if (!equal) print_error("the engines' outputs differ");
+  return equal ? kExitOk : kExitMismatch;
+}
+
+struct ModelBenchFlags {
+  ModelFlags model;
+  std::string what;
+  ModelBenchOptions options;
+  bool json = false;
+};
+
+int bench_model(const ModelBenchFlags& flags) {
+  auto model = load_bare(flags.what, flags.model);
+  if (!model.ok()) {
+    print_error(model.error().message);
+    return kExitModel;
+  }
+  auto result = run_model_bench(*(*model)->weights.model, flags.options);
+  if (!result.ok()) {
+    print_error(result.error().message);
+    return kExitFailure;
+  }
+  const std::string backend = (*model)->backend->name() + ": " + (*model)->backend->description();
+  if (flags.json) {
+    Json json = {{"model", (*model)->weights.name},
+                 {"description", (*model)->weights.description},
+                 {"backend", backend},
+                 {"prefill_tokens", flags.options.prefill_tokens},
+                 {"decode_tokens", flags.options.decode_tokens},
+                 {"depth", flags.options.depth},
+                 {"rounds", flags.options.rounds},
+                 {"prefill_tok_s", result->prefill_tok_s},
+                 {"decode_tok_s", result->decode_tok_s},
+                 {"prefill_rounds_tok_s", result->prefill_rounds_tok_s},
+                 {"decode_rounds_tok_s", result->decode_rounds_tok_s}};
+    fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  } else {
+    fmt::print("{} ({}), {}\n", (*model)->weights.name, (*model)->weights.description, backend);
+    fmt::print(
+        "prefill of {:>5}: {:8.1f} tok/s\ndecode of  {:>5}: {:8.1f} tok/s   (medians of {} "
+        "rounds)\n",
+        flags.options.prefill_tokens, result->prefill_tok_s, flags.options.decode_tokens,
+        result->decode_tok_s, flags.options.rounds);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, int& exit_code) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure this machine");
+  bench->require_subcommand(1);
+
+  struct CoreFlags {
+    ModelFlags model;
+    int requests = 16;
+    bool json = false;
+  };
+  auto core_flags = std::make_shared<CoreFlags>();
+  CLI::App* core = bench->add_subcommand("core",
+                                         "The same requests through a slot engine, the core, and "
+                                         "the core with a small pool (builtin:tiny)");
+  core->add_option("--requests", core_flags->requests)
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  core->add_option("--threads", core_flags->model.load.num_threads,
+                   "Threads; 0 = one per physical core")
+      ->check(CLI::Range(0, 1024));
+  core->add_option("--backend", core_flags->model.load.backend)
+      ->check(CLI::IsMember({"cpu", "reference"}))
+      ->capture_default_str();
+  core->add_flag("--json", core_flags->json, "Lines are JSON with or without it");
+  core->callback([core_flags, &exit_code] {
+    exit_code = bench_core(core_flags->requests, core_flags->model);
+  });
+
+  auto flags = std::make_shared<ModelBenchFlags>();
+  CLI::App* model = bench->add_subcommand("model", "Prefill and decode speed of one stream");
+  model
+      ->add_option("model", flags->what,
+                   "starter, builtin:tiny, a file, a folder or a library name")
+      ->required();
+  model->add_option("--prompt", flags->options.prefill_tokens, "Prompt tokens")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  model->add_option("--decode", flags->options.decode_tokens, "Tokens decoded")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  model->add_option("--depth", flags->options.depth, "Tokens in the cache before either begins")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  model->add_option("--rounds", flags->options.rounds, "Rounds, after one that is not counted")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  model
+      ->add_option("--threads", flags->model.load.num_threads, "Threads; 0 = one per physical core")
+      ->check(CLI::Range(0, 1024));
+  model->add_option("--backend", flags->model.load.backend)
+      ->check(CLI::IsMember({"cpu", "reference"}))
+      ->capture_default_str();
+  model->add_flag("--json", flags->json, "One JSON object");
+  model->callback([flags, &exit_code] { exit_code = bench_model(*flags); });
+}
+
+}  // namespace quire
