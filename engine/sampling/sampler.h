@@ -1,0 +1,25 @@
+#pragma once
+
+#include <span>
+
+#include "engine/core/runner.h"
+
+namespace quire {
+
+// Chooses one token from a row of logits, [vocab]; `logits` is scratch afterwards.
+//
+// In order: banned ids are excluded; repetition penalty over prompt and output (a positive logit is
+// divided by it, a negative one multiplied, as in Hugging Face transformers); presence and
+// frequency penalties over output (as in the OpenAI API); temperature; top-k; top-p over what top-k
+// left; min-p. Temperature 0 takes the largest penalised logit. Equal logits rank by id, lowest
+// first, everywhere. The draw is philox_uniform(seed, output_index, 0), so the answer is a pure
+// function of the logits and the row.
+//
+// NaN counts as -infinity, +infinity as the largest float. Throws DeviceError when no logit is
+// above -infinity: the model or the device is broken. When every usable id is banned the ban is
+// dropped, so that a request's own parameters can never do that.
+//
+// Logprobs are the log-softmax of the logits as they came, at temperature 1.
+SampledRow sample_row(std::span<float> logits, const SamplingRow& row);
+
+}  // namespace quire
