@@ -31,6 +31,7 @@ enum class BlockEventKind : std::uint8_t {
   kWithdraw,  // the hash published in a step that failed was taken back
   kEvict,     // its cached contents were given up so that it could be reused
   kFree,      // ref_count reached zero; keeps its hash if it has one
+  kRelease,   // `request` gave its reference back, others keep theirs
   kCopy,      // contents copied from `source`
   kRelease,   // `request` dropped its reference; others still hold the block
 };
@@ -40,7 +41,7 @@ struct BlockEvent {
   BlockId block = kNoBlock;
   RequestId request = kNoRequest;  // whom it concerns; kNoRequest for evictions
   BlockId source = kNoBlock;       // kCopy only
-  BlockHash hash{};                // kPublish, kAdopt and kEvict
+  BlockHash hash{};                // kPublish, kWithdraw, kAdopt and kEvict
   bool operator==(const BlockEvent&) const = default;
 };
 
@@ -98,7 +99,7 @@ enum class StepOutcome : std::uint8_t { kCompleted, kCancelled, kFailed };
 // Running totals since the engine began. Prefix figures are in tokens and count once per successful
 // admission, resumes included.
 struct EngineCounters {
-  std::int64_t steps = 0;
+  std::int64_t steps = 0;  // that ran to their end
   std::int64_t prefix_cache_queries = 0, prefix_cache_hits = 0;
   std::int64_t preemptions = 0;
   std::int64_t prompt_tokens =
@@ -109,8 +110,10 @@ struct EngineCounters {
   bool operator==(const EngineCounters&) const = default;
 };
 
+// What happened since the previous record. One without scheduled work tells of an abort or a cache
+// reset between two steps, or of requests that ended before they ran.
 struct StepRecord {
-  std::uint64_t step = 0;
+  std::uint64_t step = 0;  // counts records, from 1
   StepOutcome outcome = StepOutcome::kCompleted;
   StepTimes times;
   std::vector<ScheduledWork> scheduled;
@@ -178,7 +181,7 @@ struct RequestView {
 };
 
 struct EngineSnapshot {
-  std::uint64_t step = 0;  // of the last completed StepRecord
+  std::uint64_t step = 0;  // of the last StepRecord
   int block_size = 0;
   std::vector<BlockView> blocks;
   std::vector<RequestView> requests;  // running in order, then waiting in order
