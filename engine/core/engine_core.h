@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct EngineConfig {
       0;                   // most prefill tokens of one request in a step; 0 = the budget
   std::uint64_t seed = 0;  // seeds requests that bring none
 
+  bool operator==(const EngineConfig&) const = default;
   // What a request can use: min(model context, tokens in the pool).
   int effective_context() const {
     const long long pool = static_cast<long long>(num_blocks) * block_size;
@@ -40,12 +42,16 @@ struct EngineConfig {
 // One sentence naming the first field out of range.
 Status validate(const EngineConfig& config);
 
-// Refuses what can never run and clamps what may be: empty prompt, ids outside the vocabulary,
-// parameters out of range, a prompt that leaves no room for one token (kContextLengthExceeded, with
-// both numbers), a prompt that never fits the budget when chunked prefill is off. Absent or larger
-// max_tokens becomes what fits. Pure; callable from any thread.
+// Refuses what can never run and clamps what may be: empty prompt, parameters out of range, a
+// prompt that leaves no room for one token (kContextLengthExceeded, with both numbers), a prompt
+// that never fits the budget when chunked prefill is off. Absent or larger max_tokens becomes what
+// fits: the effective context and, when chunked prefill is off, the budget, since a preempted
+// request must return in one step with all but its newest token. Pure; callable from any thread.
 Status check_and_clamp(const EngineConfig& config, int vocab_size, std::size_t num_prompt_tokens,
                        SamplingParams& params);
+
+// Refuses ids outside the vocabulary. Pure; callable from any thread.
+Status check_token_ids(std::span<const TokenId> ids, int vocab_size);
 
 // Turns sampled tokens into text and finds stop strings, inside the update phase.
 class OutputProcessor {
@@ -57,7 +63,8 @@ class OutputProcessor {
   };
   virtual ~OutputProcessor() = default;
   virtual void begin(const Request& request) = 0;
-  // `stops_allowed` is false before min_tokens. EOS and stop ids are not passed here.
+  // `stops_allowed` is false before min_tokens. The EOS or stop id that ends a request is not
+  // passed here.
   virtual Outcome on_token(RequestId request, TokenId token, bool stops_allowed) = 0;
   // Text held back (part of a character, a possible start of a stop string); forgets the request.
   virtual std::string finish(RequestId request, FinishReason reason) = 0;
@@ -94,11 +101,14 @@ class EngineCore {
   Status add_request(std::unique_ptr<Request> request);
   // Frees everything the request holds at once. False if it is unknown or already finished.
   bool abort_request(RequestId id);
-  // Makes the running forward stop between two layers; that step then changes nothing.
+  // Makes the running forward stop between two layers; that step then changes nothing, except that
+  // preemptions stand and requests with max_tokens 0 have finished. Between two steps it cancels
+  // the next one, so that a cancel never comes too early to be seen.
   void cancel_step();
 
   // Runs one step. Empty when nothing could be scheduled or the step was cancelled.
-  // A device failure finishes every live request with kError and is rethrown.
+  // Whatever the runner throws (DeviceError) finishes every live request with kError, empties the
+  // pool and the prefix cache, and is rethrown.
   std::vector<RequestOutput> step();
 
   bool has_unfinished() const;
@@ -107,8 +117,10 @@ class EngineCore {
   const EngineConfig& config() const;
   const EngineCounters& counters() const;
   EngineSnapshot snapshot() const;
-  // Every waiting request has exactly one reason: a pure function of the present state.
+  // Every waiting request has exactly one reason: a pure function of the present state. kNone with
+  // a waiting request: nothing holds it, the next step admits it.
   WaitState wait_state(RequestId id) const;
+  // Also finds a finished request until the next step begins; null otherwise.
   const Request* find(RequestId id) const;
   void reset_prefix_cache();
   // Live settings: max_num_seqs, max_num_batched_tokens, long_prefill_token_threshold, max_queue.
