@@ -21,6 +21,7 @@ struct ModelConfig {
   int context_length = 0;  // positions the model was trained for
   float norm_eps = 1e-5f;
   bool qkv_bias = false;
+  bool o_bias = false;  // bias on the attention output
   bool qk_norm = false;
   bool tied_embeddings = false;
   Activation activation = Activation::kSiluMul;

@@ -34,14 +34,16 @@ class FlatModel {
 
 // What a file, folder or built-in name gives once loaded.
 struct LoadedWeights {
-  std::string name;         // for people: "SmolLM2 135M Instruct", or the file's stem
-  std::string description;  // "llama, 135 M parameters, Q4_1"
-  std::string path;         // what was opened; "builtin:tiny" for the built-in
-  std::unique_ptr<WeightSource>
-      source;  // keeps the mapping the matrices point into; null for the built-in
-  std::unique_ptr<FlatModel> model;  // declared after source: destroyed first
+  std::string name;                      // for people: "SmolLM2 135M Instruct", or the file's stem
+  std::string description;               // "llama, 135 M parameters, Q4_1"
+  std::string path;                      // what was opened; "builtin:tiny" for the built-in
+  std::unique_ptr<WeightSource> source;  // keeps the memory the matrices point into
+  std::unique_ptr<FlatModel> model;      // declared after source: destroyed first
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<ChatTemplate> chat_template;
+  // Why chat_template is the default one although the model is not the built-in ("" = it is the
+  // model's own): it has none, or its own does not compile.
+  std::string template_note;
   std::int64_t num_parameters = 0;
   std::string dtype_name;  // the most common weight type
 };
