@@ -33,7 +33,6 @@ enum class BlockEventKind : std::uint8_t {
   kFree,      // ref_count reached zero; keeps its hash if it has one
   kRelease,   // `request` gave its reference back, others keep theirs
   kCopy,      // contents copied from `source`
-  kRelease,   // `request` dropped its reference; others still hold the block
 };
 
 struct BlockEvent {
