@@ -94,6 +94,7 @@ class EngineThread : public Engine {
 
  private:
   using Command = std::function<void()>;
+  using Listeners = std::unordered_map<std::int64_t, Listener>;
 
   bool post(Command command);
   void set_paused(bool paused, int steps);
@@ -108,6 +109,7 @@ class EngineThread : public Engine {
              double submitted_s);
   void deliver(RequestOutput& output, double step_begin_s);
   void finish(RequestId id, FinishReason reason, const std::string& error);
+  void conclude(Listeners::iterator it, GenerationUpdate update);
   void publish_queue_positions();
   bool send(Listener& listener, GenerationUpdate update);
   void leave_queue(RequestId id);
@@ -118,7 +120,7 @@ class EngineThread : public Engine {
   const int vocab_size_;
   EventFanout fanout_;
   EngineCore core_;
-  std::unordered_map<std::int64_t, Listener> listeners_;
+  Listeners listeners_;
   std::vector<RequestId> queued_;  // submitted, not scheduled yet, in order
 
   mutable std::mutex mutex_;  // guards the members below
@@ -388,16 +390,23 @@ void EngineThread::deliver(RequestOutput& output, double step_begin_s) {
   update.tokens = std::move(output.tokens);
   update.finish_reason = output.finish_reason;
   update.stop_reason = std::move(output.stop_reason);
-  const bool alive = send(listener, std::move(update));
   if (finished) {
-    listeners_.erase(it);
-    --unfinished_;
-    idle_.notify_all();
-  } else if (!alive) {
+    conclude(it, std::move(update));
+  } else if (!send(listener, std::move(update))) {
     const RequestId id = output.request;
     core_.abort_request(id);
     finish(id, FinishReason::kAborted, {});
   }
+}
+
+// Forgets the request before its listener hears the end, so that whoever waits for that sees it
+// gone.
+void EngineThread::conclude(Listeners::iterator it, GenerationUpdate update) {
+  Listener listener = std::move(it->second);
+  listeners_.erase(it);
+  --unfinished_;
+  send(listener, std::move(update));
+  idle_.notify_all();
 }
 
 // The last update of a request the core did not finish by itself.
@@ -410,10 +419,7 @@ void EngineThread::finish(RequestId id, FinishReason reason, const std::string& 
   update.state = GenerationState::kFinished;
   update.finish_reason = reason;
   update.error = error;
-  send(it->second, std::move(update));
-  listeners_.erase(it);
-  --unfinished_;
-  idle_.notify_all();
+  conclude(it, std::move(update));
 }
 
 void EngineThread::leave_queue(RequestId id) {
