@@ -85,11 +85,16 @@ class PackedFlatModel : public FlatModel {
 
   void reserve(int max_num_tokens) override {
     if (x_ != nullptr && x_->max_rows() >= max_num_tokens) return;
+    // All or nothing: the old buffers stay when one of the new ones does not fit.
     const int q_width = config_.num_heads * config_.head_dim;
-    x_ = backend_.allocate(max_num_tokens, config_.hidden_size);
-    qkv_ = backend_.allocate(max_num_tokens, config_.qkv_shape().qkv_width());
-    attention_ = backend_.allocate(max_num_tokens, q_width);
-    ffn_ = backend_.allocate(max_num_tokens, config_.ffn_size);
+    auto x = backend_.allocate(max_num_tokens, config_.hidden_size);
+    auto qkv = backend_.allocate(max_num_tokens, config_.qkv_shape().qkv_width());
+    auto attention = backend_.allocate(max_num_tokens, q_width);
+    auto ffn = backend_.allocate(max_num_tokens, config_.ffn_size);
+    x_ = std::move(x);
+    qkv_ = std::move(qkv);
+    attention_ = std::move(attention);
+    ffn_ = std::move(ffn);
   }
 
   bool forward(const BatchView& batch, KvPool& pool, std::span<const std::int32_t> logits_rows,

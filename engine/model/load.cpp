@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <new>
 
 #include "engine/model/flat_model.h"
 #include "engine/model/model.h"
@@ -26,10 +27,8 @@ std::string describe(const ModelConfig& config, std::int64_t num_parameters, DTy
          std::string(dtype_info(dtype).name);
 }
 
-}  // namespace
-
-Result<LoadedWeights> load_model(const std::string& path, Backend& backend,
-                                 const ProgressCallback& progress) {
+Result<LoadedWeights> load_checked(const std::string& path, Backend& backend,
+                                   const ProgressCallback& progress) {
   LoadProgress state{0, 0, "opening"};
   auto report = [&](std::size_t done, std::string_view what) {
     state.bytes_done = std::min(done, state.bytes_total);
@@ -57,7 +56,7 @@ Result<LoadedWeights> load_model(const std::string& path, Backend& backend,
   return loaded;
 }
 
-Result<ModelSummary> inspect_model(const std::string& path) {
+Result<ModelSummary> inspect_checked(const std::string& path) {
   QUIRE_TRY(OpenedModel opened, open_model(path));
   ModelSummary summary;
   summary.name = std::move(opened.name);
@@ -71,6 +70,30 @@ Result<ModelSummary> inspect_model(const std::string& path) {
   summary.file_bytes = opened.source->total_bytes();
   summary.config = std::move(opened.config);
   return summary;
+}
+
+// Files decide how much is asked for; running out is their error, not ours.
+template <typename Load>
+auto within_memory(Load load) -> decltype(load()) {
+  try {
+    return load();
+  } catch (const std::bad_alloc&) {
+    return make_error(
+        ErrorCode::kOutOfMemory,
+        "There is not enough memory to open the model; close other programs or choose "
+        "a smaller model.");
+  }
+}
+
+}  // namespace
+
+Result<LoadedWeights> load_model(const std::string& path, Backend& backend,
+                                 const ProgressCallback& progress) {
+  return within_memory([&] { return load_checked(path, backend, progress); });
+}
+
+Result<ModelSummary> inspect_model(const std::string& path) {
+  return within_memory([&] { return inspect_checked(path); });
 }
 
 }  // namespace quire
