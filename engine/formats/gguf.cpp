@@ -180,7 +180,7 @@ Result<std::unique_ptr<GgufFile>> assemble(std::vector<Shard> shards) {
   if (file->repeated() != nullptr)
     return make_error(ErrorCode::kBadModelFile,
                       fmt::format("{} and its other parts have the tensor {} twice.", label,
-                                  quoted(file->repeated()->name)));
+                                  in_quotes(file->repeated()->name)));
   return std::unique_ptr<GgufFile>(std::move(file));
 }
 

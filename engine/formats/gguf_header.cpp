@@ -145,11 +145,11 @@ Status HeaderReader::read_metadata(std::uint64_t num_keys) {
               read_string(GgufLimits::kMaxKeyBytes, fmt::format("metadata key {}", i + 1)));
     if (key.empty()) return bad("has a metadata key without a name.");
     std::uint32_t type = 0;
-    if (!reader_.read(type)) return truncated("metadata key " + quoted(key));
+    if (!reader_.read(type)) return truncated("metadata key " + in_quotes(key));
     QUIRE_TRY(GgufValue value, read_value(type, key));
     const auto [position, inserted] =
         header_.metadata.try_emplace(std::move(key), std::move(value));
-    if (!inserted) return bad("has the metadata key {} twice.", quoted(position->first));
+    if (!inserted) return bad("has the metadata key {} twice.", in_quotes(position->first));
   }
   return Ok{};
 }
@@ -172,7 +172,7 @@ Result<GgufValue> HeaderReader::read_value(std::uint32_t type, const std::string
   if (type == kArray) return read_array(key);
   if (type == kString) {
     QUIRE_TRY(result.value, read_string(std::numeric_limits<std::uint64_t>::max(),
-                                        "metadata key " + quoted(key)));
+                                        "metadata key " + in_quotes(key)));
   } else if (type == kFloat32 || type == kFloat64) {
     double value = 0;
     QUIRE_RETURN_IF_ERROR(read_float(type, key, value));
@@ -183,7 +183,7 @@ Result<GgufValue> HeaderReader::read_value(std::uint32_t type, const std::string
     result.value = value;
     result.is_bool = type == kBool;
   } else {
-    return bad("has metadata key {} of type {}, which GGUF does not define.", quoted(key), type);
+    return bad("has metadata key {} of type {}, which GGUF does not define.", in_quotes(key), type);
   }
   return result;
 }
@@ -191,20 +191,21 @@ Result<GgufValue> HeaderReader::read_value(std::uint32_t type, const std::string
 Result<GgufValue> HeaderReader::read_array(const std::string& key) {
   std::uint32_t type = 0;
   std::uint64_t count = 0;
-  if (!reader_.read(type) || !reader_.read(count)) return truncated("metadata key " + quoted(key));
+  if (!reader_.read(type) || !reader_.read(count))
+    return truncated("metadata key " + in_quotes(key));
   if (type == kArray)
     return unsupported("has metadata key {} holding arrays of arrays, which are not supported.",
-                       quoted(key));
+                       in_quotes(key));
   if (type > kFloat64)
     return bad("has metadata key {} holding an array of type {}, which GGUF does not define.",
-               quoted(key), type);
+               in_quotes(key), type);
   if (count > reader_.remaining() / min_bytes(type))
     return bad(
         "is truncated or corrupt: metadata key {} claims {} elements where {} bytes are left.",
-        quoted(key), count, reader_.remaining());
+        in_quotes(key), count, reader_.remaining());
   if (count > array_elements_left_)
     return bad("has more than {} metadata array elements (in key {}).",
-               GgufLimits::kMaxArrayElements, quoted(key));
+               GgufLimits::kMaxArrayElements, in_quotes(key));
   array_elements_left_ -= count;
   GgufValue result;
   QUIRE_TRY(result.value, read_elements(type, count, key));
@@ -218,7 +219,7 @@ Result<GgufValue::Array> HeaderReader::read_elements(std::uint32_t type, std::ui
   if (type == kString) {
     std::vector<std::string> strings;
     strings.reserve(size);
-    const std::string what = "metadata key " + quoted(key);
+    const std::string what = "metadata key " + in_quotes(key);
     for (std::size_t i = 0; i < size; ++i) {
       QUIRE_TRY(std::string text, read_string(std::numeric_limits<std::uint64_t>::max(), what));
       strings.push_back(std::move(text));
@@ -264,19 +265,19 @@ bool read_any_integer(ByteReader& reader, std::uint32_t type, std::int64_t& valu
 }
 
 Status HeaderReader::read_integer(std::uint32_t type, const std::string& key, std::int64_t& value) {
-  if (!read_any_integer(reader_, type, value)) return truncated("metadata key " + quoted(key));
+  if (!read_any_integer(reader_, type, value)) return truncated("metadata key " + in_quotes(key));
   if (type == kUint64 && value < 0)
     return bad("has the number {} in metadata key {}, which is out of range.",
-               static_cast<std::uint64_t>(value), quoted(key));
+               static_cast<std::uint64_t>(value), in_quotes(key));
   if (type == kBool && value > 1)
-    return bad("has the value {} in metadata key {}, which must be 0 or 1.", value, quoted(key));
+    return bad("has the value {} in metadata key {}, which must be 0 or 1.", value, in_quotes(key));
   return Ok{};
 }
 
 Status HeaderReader::read_float(std::uint32_t type, const std::string& key, double& value) {
   float narrow = 0;
   const bool complete = type == kFloat64 ? reader_.read(value) : reader_.read(narrow);
-  if (!complete) return truncated("metadata key " + quoted(key));
+  if (!complete) return truncated("metadata key " + in_quotes(key));
   if (type == kFloat32) value = narrow;
   return Ok{};
 }
@@ -300,7 +301,7 @@ Status HeaderReader::read_tensor_entries(std::uint64_t num_tensors) {
     QUIRE_TRY(RawTensor raw, read_tensor_entry(i));
     raw_tensors_.push_back(std::move(raw));
     if (!names.insert(raw_tensors_.back().name).second)
-      return bad("has the tensor {} twice.", quoted(raw_tensors_.back().name));
+      return bad("has the tensor {} twice.", in_quotes(raw_tensors_.back().name));
   }
   return Ok{};
 }
@@ -310,11 +311,11 @@ Result<RawTensor> HeaderReader::read_tensor_entry(std::uint64_t index) {
   QUIRE_TRY(raw.name, read_string(GgufLimits::kMaxTensorNameBytes,
                                   fmt::format("the name of tensor {}", index + 1)));
   if (raw.name.empty()) return bad("has a tensor without a name.");
-  const std::string what = "the entry of tensor " + quoted(raw.name);
+  const std::string what = "the entry of tensor " + in_quotes(raw.name);
   std::uint32_t num_dims = 0;
   if (!reader_.read(num_dims)) return truncated(what);
   if (num_dims == 0 || num_dims > GgufLimits::kMaxDims)
-    return bad("has tensor {} with {} dimensions; 1 to {} are possible.", quoted(raw.name),
+    return bad("has tensor {} with {} dimensions; 1 to {} are possible.", in_quotes(raw.name),
                num_dims, GgufLimits::kMaxDims);
   raw.dims.resize(num_dims);
   for (std::uint64_t& dim : raw.dims)
@@ -338,7 +339,7 @@ Status HeaderReader::place_tensors(std::uint64_t alignment) {
 
 Result<TensorInfo> HeaderReader::place_tensor(const RawTensor& raw, std::uint64_t alignment,
                                               std::string_view data) const {
-  const std::string name = quoted(raw.name);
+  const std::string name = in_quotes(raw.name);
   const std::optional<DType> dtype = dtype_of_gguf_type(raw.type);
   if (!dtype)
     return unsupported("stores tensor {} as type {}, which is not supported.", name,
@@ -381,8 +382,8 @@ Status HeaderReader::check_overlaps() const {
   for (std::size_t i = 1; i < order.size(); ++i) {
     const char* end = static_cast<const char*>(order[i - 1]->data) + order[i - 1]->bytes;
     if (end > static_cast<const char*>(order[i]->data))
-      return bad("has tensors {} and {} overlapping.", quoted(order[i - 1]->name),
-                 quoted(order[i]->name));
+      return bad("has tensors {} and {} overlapping.", in_quotes(order[i - 1]->name),
+                 in_quotes(order[i]->name));
   }
   return Ok{};
 }

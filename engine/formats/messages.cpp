@@ -37,9 +37,16 @@ bool looks_like_safetensors(std::string_view bytes) {
   return bytes.size() > 9 && bytes[8] == '{' && bytes[7] == '\0' && bytes[6] == '\0';
 }
 
+// "" when unknown.
+std::string_view describe_start(std::string_view bytes) {
+  for (const Signature& signature : kSignatures)
+    if (bytes.substr(0, signature.start.size()) == signature.start) return signature.description;
+  return {};
+}
+
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string result = "'";
   std::size_t at = 0;
   while (at < text.size() && result.size() < kMaxQuotedBytes) {
@@ -59,22 +66,24 @@ std::string quoted_file_name(std::string_view path) {
   while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
   const std::size_t slash = path.rfind('/');
   if (slash != std::string_view::npos && path.size() > 1) path.remove_prefix(slash + 1);
-  return quoted(path);
+  return in_quotes(path);
 }
 
-std::string_view describe_contents(std::string_view bytes) {
-  for (const Signature& signature : kSignatures)
-    if (bytes.substr(0, signature.start.size()) == signature.start) return signature.description;
-  if (looks_like_safetensors(bytes)) return "a safetensors file";
-  return {};
+bool is_lfs_pointer(std::string_view bytes) {
+  return bytes.substr(0, kLfsStart.size()) == kLfsStart;
+}
+
+bool is_foreign_to_safetensors(std::string_view bytes) {
+  return is_lfs_pointer(bytes) || !describe_start(bytes).empty();
 }
 
 std::string wrong_kind_sentence(std::string_view label, std::string_view bytes,
                                 std::string_view wanted) {
-  if (bytes.substr(0, kLfsStart.size()) == kLfsStart)
+  if (is_lfs_pointer(bytes))
     return fmt::format(
         "{} is a Git LFS pointer, not the model itself: fetch it with 'git lfs pull'.", label);
-  const std::string_view found = describe_contents(bytes);
+  std::string_view found = describe_start(bytes);
+  if (found.empty() && looks_like_safetensors(bytes)) found = "a safetensors file";
   if (found.empty()) return fmt::format("{} is not {}.", label, wanted);
   return fmt::format("{} is {}, not {}.", label, found, wanted);
 }

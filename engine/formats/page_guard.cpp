@@ -67,21 +67,25 @@ void on_bus_error(int signal_number, siginfo_t* info, void* context) {
   errno = saved_errno;
 }
 
-void install_handler() {
+// Another library may have put its own handler in the place of ours since the last guard.
+void ensure_handler() {
+  struct sigaction current = {};
+  sigaction(SIGBUS, nullptr, &current);
+  if ((current.sa_flags & SA_SIGINFO) != 0 && current.sa_sigaction == on_bus_error) return;
+  previous_action = current;
   page_size = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   struct sigaction action = {};
   action.sa_sigaction = on_bus_error;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGBUS, &action, &previous_action);
+  sigaction(SIGBUS, &action, nullptr);
 }
 
 }  // namespace
 
 PageGuard::PageGuard(const void* begin, std::size_t size) {
-  static std::once_flag installed;
-  std::call_once(installed, install_handler);
   const std::lock_guard lock(slots_mutex);
+  ensure_handler();
   for (int i = 0; i < kMaxGuards; ++i) {
     Slot& slot = slots[static_cast<std::size_t>(i)];
     if (slot.end.load(std::memory_order_relaxed) != 0) continue;
