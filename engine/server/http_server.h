@@ -22,7 +22,7 @@ struct ServerLimits {
   std::size_t max_target_bytes = 8192;
   int max_json_depth = 64;
   std::size_t max_json_values = 1'000'000;  // values in one body, all levels together
-  std::size_t max_json_keys = 4096;         // of one object
+  std::size_t max_json_keys = 1024;         // of one object
   std::size_t max_messages = 4096;
   std::size_t max_stop_strings = 64;
   std::size_t max_stop_bytes = 1024;
