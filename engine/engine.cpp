@@ -34,6 +34,7 @@ class EngineThread : public Engine {
       : runner_(std::move(runner)),
         output_processor_(std::move(output_processor)),
         vocab_size_(runner_.vocab_size()),
+        eos_token_ids_(std::move(options.eos_token_ids)),
         core_(options.config, runner_, steady_seconds, output_processor_.get()),
         config_(options.config),
         paused_(options.start_paused) {
@@ -118,6 +119,7 @@ class EngineThread : public Engine {
   WatchedRunner runner_;
   std::unique_ptr<OutputProcessor> output_processor_;
   const int vocab_size_;
+  const std::vector<TokenId> eos_token_ids_;
   EventFanout fanout_;
   EngineCore core_;
   Listeners listeners_;
@@ -173,6 +175,7 @@ Result<RequestId> EngineThread::submit(GenerationRequest request,
     (*made)->label = std::move(request.label);
     (*made)->cache_key = std::move(request.cache_key);
     (*made)->priority = request.priority;
+    (*made)->eos_token_ids = eos_token_ids_;
     ++unfinished_;
     ++num_queued_;
     inbox_.push_back([this, made, sink = std::move(sink), submitted_s]() mutable {

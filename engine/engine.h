@@ -66,6 +66,7 @@ class Engine {
   struct Options {
     EngineConfig config;
     bool start_paused = false;
+    std::vector<TokenId> eos_token_ids = {};  // end every request that does not ignore them
   };
   // `runner` and `output_processor` are used by the engine's thread only.
   static std::unique_ptr<Engine> create(Options options, std::unique_ptr<Runner> runner,

@@ -98,7 +98,7 @@ Result<std::shared_ptr<HostedModel>> start_model(LoadJob& job, const ProgressCal
   model->tokenizer = model->weights.tokenizer.get();
   model->chat_template = model->weights.chat_template.get();
   model->running_engine =
-      Engine::create({config, false}, std::move(runner),
+      Engine::create({config, false, model->tokenizer->end_ids()}, std::move(runner),
                      std::make_unique<TextOutputProcessor>(*model->weights.tokenizer));
   model->engine = model->running_engine.get();
   return std::shared_ptr<HostedModel>(std::move(model));
