@@ -41,16 +41,11 @@ ApiError failure_of(const GenerationUpdate& end) {
 HttpReply answer_whole(Exchange& exchange, const AnswerJob& job) {
   GenerationUpdate collected;
   while (collected.state != GenerationState::kFinished) {
-    auto update = job.generation->next(kClientPollMs);
-    if (update) {
-      std::string text = std::move(collected.text) + update->text;
-      std::vector<SampledRow> tokens = std::move(collected.tokens);
-      tokens.insert(tokens.end(), update->tokens.begin(), update->tokens.end());
-      collected = std::move(*update);
-      collected.text = std::move(text);
-      collected.tokens = std::move(tokens);
+    if (auto update = job.generation->next(kClientPollMs)) {
+      merge(collected, *update);
       note(exchange.log(), *job.generation, collected);
-    } else if (exchange.client_gone()) {
+    }
+    if (collected.state != GenerationState::kFinished && exchange.client_gone()) {
       job.generation->abort();
       exchange.log().client_gone = true;
       return HttpReply{.status = kClientGoneStatus};

@@ -13,7 +13,8 @@ std::size_t bytes_of(const GenerationUpdate& update) {
   return bytes;
 }
 
-// `target` keeps its text and tokens in front of the update's.
+}  // namespace
+
 void merge(GenerationUpdate& target, const GenerationUpdate& update) {
   std::string text = std::move(target.text) + update.text;
   std::vector<SampledRow> tokens = std::move(target.tokens);
@@ -22,8 +23,6 @@ void merge(GenerationUpdate& target, const GenerationUpdate& update) {
   target.text = std::move(text);
   target.tokens = std::move(tokens);
 }
-
-}  // namespace
 
 bool UpdateQueue::on_update(const GenerationUpdate& update) {
   std::lock_guard lock(mutex_);

@@ -13,6 +13,9 @@
 
 namespace quire {
 
+// Makes `target` what both say: text and tokens in order, the rest as in `update`.
+void merge(GenerationUpdate& target, const GenerationUpdate& update);
+
 // Between the engine's thread and a connection's: updates are merged until they are taken, so the
 // engine never waits for a client. A listener that left `max_unread_bytes` untaken is given up.
 class UpdateQueue : public RequestSink {

@@ -132,7 +132,6 @@ Listener::Listener(int fd, int port, const ServerLimits& limits)
 
 Listener::~Listener() {
   stop(0);
-  ::close(fd_);
   ::close(wake_fd_);
 }
 
@@ -222,6 +221,7 @@ void Listener::stop(double drain_s) {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(wake_fd_, &one, sizeof(one));
     if (thread_.joinable()) thread_.join();
+    ::close(fd_);
     shut_down(false);
     std::unique_lock lock(mutex_);
     all_gone_.wait_for(lock, std::chrono::duration<double>(drain_s),

@@ -49,8 +49,8 @@ class Listener {
   int port() const { return port_; }
   void run(Serve serve, std::string busy_answer);
 
-  // Stops accepting and closes idle and reading connections at once; those being served have
-  // `drain_s`, then they are shut down too. Returns when every thread has ended.
+  // Stops accepting, frees the port and closes idle and reading connections at once; those being
+  // served have `drain_s`, then they are shut down too. Returns when every thread has ended.
   void stop(double drain_s);
   bool stopping() const { return stopping_; }
   int num_connections() const;
@@ -62,7 +62,7 @@ class Listener {
   bool make_room();  // with mutex_ held; false when everyone is being served
   void shut_down(bool serving_too);
 
-  const int fd_;
+  const int fd_;  // open until stop()
   const int port_;
   const int max_connections_;
   int wake_fd_ = -1;
