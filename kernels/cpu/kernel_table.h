@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/dtype.h"
+
+// The instruction-set dependent inner loops. Three tables exist (scalar, AVX2, AVX-512); all give
+// the same bits for the same arguments, because they are the same templates over 16 float lanes
+// plus integer dot products, which are exact. The scalar one is plain C++ and is the definition of
+// the arithmetic. Float operations run with denormals flushed to zero (FlushDenormals).
+namespace quire::cpu {
+
+// Activation rows as matrix kernels read them. Quantised weights use 8-bit values in blocks of 32,
+// with x ~ scale * q and q = round(x * 127 / amax); plain weights use the floats.
+struct ActivationRows {
+  int rows = 0;
+  std::int64_t cols = 0;
+  const std::int8_t* q = nullptr;           // [rows, cols]
+  const float* scale = nullptr;             // [rows, cols / 32]
+  const float* scaled_sum = nullptr;        // [rows, cols / 32] scale * sum of q
+  const std::int16_t (*sums)[2] = nullptr;  // [rows, cols / 32] sums of q 0-15 and q 16-31
+  const float* x = nullptr;                 // [rows, cols]
+};
+
+// One row of the above, to be filled.
+struct QuantisedRow {
+  std::int8_t* q = nullptr;
+  float* scale = nullptr;
+  float* scaled_sum = nullptr;
+  std::int16_t (*sums)[2] = nullptr;
+};
+
+inline constexpr int kSpan =
+    128;  // positions of one attention span; spans start at multiples of it
+
+// The scores and weighted values of some query rows over one span of one KV head.
+// Rows are grouped by query: row = query * group + head, and all rows of a query see the same keys.
+struct SpanArgs {
+  int head_dim = 0;
+  int padded_dim = 0;  // head_dim rounded up to 16
+  int group = 0;       // query heads per KV head
+  int queries = 0;
+  const float* q = nullptr;  // [queries * group, padded_dim], already scaled
+  // Keys, per tile of 16 positions [head_dim][16]. Lanes of positions outside a row's range may
+  // hold anything, NaN included: they are selected away.
+  const float* keys = nullptr;
+  // [128, padded_dim]; only positions some row sees are read.
+  const float* values = nullptr;
+  // Per query, the visible positions [begin, end) relative to the span; begin < end.
+  const int* begin = nullptr;
+  const int* end = nullptr;
+  float* scores = nullptr;  // scratch [queries * group, 128]
+  // Results per row: the largest score, the sum of exp(score - largest), the weighted values.
+  float* largest = nullptr;
+  float* total = nullptr;
+  float* out = nullptr;  // [queries * group, padded_dim]
+};
+
+struct KernelTable {
+  const char* name;
+  // out[rows, 16] = activations * panel^T, per weight type.
+  using PanelKernel = void (*)(const std::uint8_t* panel, const ActivationRows& x, float* out);
+  PanelKernel panel[kNumDTypes];
+  void (*quantise_row)(const float* x, std::int64_t cols, const QuantisedRow& out);
+  // out = x / sqrt(mean(x^2) + eps) * weight; out may be x.
+  void (*rms_norm)(const float* x, const float* weight, float eps, std::int64_t count, float* out);
+  // out[i] = act(gate[i]) * up[i]; count is a multiple of 16.
+  void (*silu_mul)(const float* gate, const float* up, float* out, std::int64_t count);
+  void (*gelu_mul)(const float* gate, const float* up, float* out, std::int64_t count);
+  void (*expand_bf16)(const std::uint16_t* source, float* target, std::int64_t count);
+  void (*attend_span)(const SpanArgs& args);
+  // Folds a later span's result into an accumulated one: (largest, total, out[count]).
+  void (*merge_span)(float& largest, float& total, float* out, float span_largest, float span_total,
+                     const float* span_out, std::int64_t count);
+  void (*exp)(const float* x, float* out, std::int64_t count);  // count a multiple of 16; for tests
+};
+
+const KernelTable& scalar_kernels();
+const KernelTable& avx2_kernels();
+const KernelTable& avx512_kernels();
+
+}  // namespace quire::cpu

@@ -1,0 +1,40 @@
+#pragma once
+
+// Fills a KernelTable from the templates. Include after a lanes_*.h.
+#include "kernels/cpu/row_kernels.h"
+
+#include "kernels/cpu/attention_kernels.h"
+#include "kernels/cpu/panel_kernels.h"
+
+namespace quire::cpu {
+namespace {
+
+constexpr KernelTable table_of_lanes(const char* name) {
+  KernelTable table{};
+  table.name = name;
+  table.panel[static_cast<int>(DType::kF32)] = PlainPanel<PlainF32>::run;
+  table.panel[static_cast<int>(DType::kF16)] = PlainPanel<PlainF16>::run;
+  table.panel[static_cast<int>(DType::kBF16)] = PlainPanel<PlainBF16>::run;
+  table.panel[static_cast<int>(DType::kQ4_0)] = QuantisedPanel<kPackedQ4_0>::run;
+  table.panel[static_cast<int>(DType::kQ4_1)] = QuantisedPanel<kPackedQ4_1>::run;
+  table.panel[static_cast<int>(DType::kQ5_0)] = QuantisedPanel<kPackedQ5_0>::run;
+  table.panel[static_cast<int>(DType::kQ5_1)] = QuantisedPanel<kPackedQ5_1>::run;
+  table.panel[static_cast<int>(DType::kQ8_0)] = QuantisedPanel<kPackedQ8_0>::run;
+  table.panel[static_cast<int>(DType::kQ2_K)] = QuantisedPanel<kPackedQ2_K>::run;
+  table.panel[static_cast<int>(DType::kQ3_K)] = QuantisedPanel<kPackedQ3_K>::run;
+  table.panel[static_cast<int>(DType::kQ4_K)] = QuantisedPanel<kPackedQ4_K>::run;
+  table.panel[static_cast<int>(DType::kQ5_K)] = QuantisedPanel<kPackedQ5_K>::run;
+  table.panel[static_cast<int>(DType::kQ6_K)] = QuantisedPanel<kPackedQ6_K>::run;
+  table.quantise_row = quantise_row;
+  table.rms_norm = rms_norm_row;
+  table.silu_mul = silu_mul_row;
+  table.gelu_mul = gelu_mul_row;
+  table.expand_bf16 = expand_bf16_row;
+  table.attend_span = attend_span_rows;
+  table.merge_span = merge_span_row;
+  table.exp = exp_row;
+  return table;
+}
+
+}  // namespace
+}  // namespace quire::cpu

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <numeric>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/memory.h"
+
+namespace quire::cpu {
+
+// K and V of every layer, in BF16 or float32. Per (layer, block, KV head), contiguous:
+//   keys    [block_size / run][head_dim][run]   run = gcd(block_size, 16) positions side by side
+//   values  [block_size][head_dim]
+// so that a tile of 16 keys is one piece when the block size is a multiple of 16. Padding rows are
+// not written at all, so there is no scratch block.
+class CpuKvPool final : public KvPool {
+ public:
+  CpuKvPool(const KvSpec& spec, int num_blocks, int block_size, DType dtype);
+
+  int num_blocks() const override { return num_blocks_; }
+  int block_size() const override { return block_size_; }
+  std::size_t bytes_per_block() const override { return bytes_per_block_; }
+  void read_block(int block, std::span<std::byte> target) const override;
+  void write_block(int block, std::span<const std::byte> source) override;
+  void copy_block(int source, int target) override;
+  void poison() override;
+
+  DType dtype() const { return dtype_; }
+  int run() const { return std::gcd(block_size_, 16); }
+  const KvLayerSpec& layer(int index) const { return spec_.layers[index]; }
+
+  // Rounds to the pool's type and stores one token's key and value, head_dim floats each.
+  void write(int layer, std::int64_t slot, int kv_head, const float* key, const float* value);
+  // Where the keys and values of a block's KV head start.
+  const std::uint8_t* keys(int layer, int block, int kv_head) const {
+    return plane(layer, block, kv_head);
+  }
+  const std::uint8_t* values(int layer, int block, int kv_head) const {
+    return plane(layer, block, kv_head) + plane_bytes(layer);
+  }
+
+ private:
+  // Bytes of K, or V, of one KV head in one block.
+  std::size_t plane_bytes(int layer) const {
+    return static_cast<std::size_t>(block_size_) * spec_.layers[layer].head_dim * element_;
+  }
+  std::size_t layer_block_bytes(int layer) const {
+    return plane_bytes(layer) * 2 * spec_.layers[layer].num_kv_heads;
+  }
+  const std::uint8_t* plane(int layer, int block, int kv_head) const {
+    return layers_[layer].data() + block * layer_block_bytes(layer) +
+           kv_head * 2 * plane_bytes(layer);
+  }
+  template <typename Element, typename Round>
+  void write_as(std::uint8_t* plane, int layer, int offset, const float* key, const float* value,
+                Round round);
+
+  KvSpec spec_;
+  int num_blocks_ = 0, block_size_ = 0;
+  DType dtype_;
+  std::size_t element_ = 0;  // bytes
+  std::size_t bytes_per_block_ = 0;
+  std::vector<AlignedBytes> layers_;
+};
+
+std::size_t kv_block_bytes(const KvSpec& spec, int block_size, DType dtype);
+
+}  // namespace quire::cpu

@@ -1,0 +1,130 @@
+#include "kernels/cpu/linear.h"
+
+#include <cstring>
+
+#include "kernels/check.h"
+
+namespace quire::cpu {
+namespace {
+
+// Below this many values the threads are not worth waking.
+constexpr std::int64_t kSerialValues = 8192;
+constexpr std::size_t kActivationBytes = std::size_t{128} << 10;  // of a row block; stays in L2
+constexpr std::size_t kItemWeightBytes = std::size_t{16} << 10;   // of an item with few rows
+constexpr int kItemsPerThread = 6;
+
+}  // namespace
+
+void Linear::reserve(const CpuMatrix& weight, int rows, bool normed) {
+  const std::size_t values = static_cast<std::size_t>(rows) * weight.cols();
+  prepared_ = {};
+  prepared_.rows = rows;
+  prepared_.cols = weight.cols();
+  quantised_ = weight.needs_quantised();
+  tiles_.reserve(static_cast<std::size_t>(pool_.num_threads()) * 2 * kMaxRows * kPanelRows *
+                 sizeof(float));
+  // Rows that are only quantised pass through one row of floats per thread.
+  const std::size_t floats = weight.needs_floats()
+                                 ? values
+                                 : static_cast<std::size_t>(pool_.num_threads()) * weight.cols();
+  if (normed || weight.needs_floats()) floats_.reserve(floats * sizeof(float));
+  if (!quantised_) return;
+  const std::size_t blocks = values / kBlock;
+  q_.reserve(values);
+  scales_.reserve(blocks * sizeof(float));
+  scaled_sums_.reserve(blocks * sizeof(float));
+  sums_.reserve(blocks * 2 * sizeof(std::int16_t));
+  prepared_.q = q_.as<std::int8_t>();
+  prepared_.scale = scales_.as<float>();
+  prepared_.scaled_sum = scaled_sums_.as<float>();
+  prepared_.sums = sums_.as<std::int16_t[2]>();
+}
+
+void Linear::prepare_row(const float* source, int row, const float* norm_weight, float eps,
+                         float* normed) const {
+  const std::int64_t cols = prepared_.cols, blocks = cols / kBlock;
+  if (norm_weight)
+    kernels_.rms_norm(source, norm_weight, eps, cols, normed);
+  else if (prepared_.x)
+    std::memcpy(normed, source, cols * sizeof(float));
+  if (!quantised_) return;
+  const QuantisedRow target{const_cast<std::int8_t*>(prepared_.q) + row * cols,
+                            const_cast<float*>(prepared_.scale) + row * blocks,
+                            const_cast<float*>(prepared_.scaled_sum) + row * blocks,
+                            const_cast<std::int16_t(*)[2]>(prepared_.sums) + row * blocks};
+  kernels_.quantise_row(norm_weight ? normed : source, cols, target);
+}
+
+void Linear::prepare(const RowSource& source, const CpuMatrix& weight, const float* norm_weight,
+                     float eps) {
+  reserve(weight, source.count, norm_weight != nullptr);
+  const bool keep_floats = weight.needs_floats();
+  if (keep_floats) prepared_.x = floats_.as<float>();
+  const auto prepare_one = [&](int row, int thread) {
+    float* normed = floats_.as<float>() + (keep_floats ? row : thread) * weight.cols();
+    prepare_row(source.row(row), row, norm_weight, eps, normed);
+  };
+  if (source.count * weight.cols() < kSerialValues)
+    for (int row = 0; row < source.count; ++row) prepare_one(row, 0);
+  else
+    pool_.run(source.count, prepare_one);
+}
+
+Linear::Plan Linear::plan_of(const CpuMatrix& weight, std::int64_t outputs) const {
+  Plan plan;
+  plan.outputs = outputs;
+  plan.rows = prepared_.rows;
+  plan.columns = (outputs + kPanelRows - 1) / kPanelRows;
+  const std::size_t row_size = weight.cols() * (quantised_ ? 1 : sizeof(float));
+  const auto fitting = static_cast<int>(std::min<std::size_t>(kActivationBytes / row_size, 4096));
+  plan.block_rows = std::clamp(fitting / 8 * 8, 16, kMaxRows);
+  plan.row_blocks = (plan.rows + plan.block_rows - 1) / plan.block_rows;
+  const std::int64_t by_bytes = static_cast<std::int64_t>(
+      kItemWeightBytes / std::max<std::size_t>(1, weight.parts().front().panel_bytes));
+  const std::int64_t by_count = plan.columns / (kItemsPerThread * pool_.num_threads());
+  if (plan.rows <= 16)
+    plan.run = std::clamp<std::int64_t>(by_bytes, 1, std::max<std::int64_t>(1, by_count));
+  return plan;
+}
+
+void Linear::panel(const CpuMatrix::Part& part, std::int64_t index, int first, int rows,
+                   float* tile) const {
+  const std::int64_t cols = prepared_.cols, blocks = cols / kBlock;
+  ActivationRows x = prepared_;
+  x.rows = rows;
+  if (x.x) x.x += first * cols;
+  if (quantised_) {
+    x.q += first * cols;
+    x.scale += first * blocks;
+    x.scaled_sum += first * blocks;
+    x.sums += first * blocks;
+  }
+  kernels_.panel[static_cast<int>(part.source.dtype)](part.panel(index), x, tile);
+}
+
+void Linear::outputs(const CpuMatrix& weight, std::int64_t column, int count, int first, int rows,
+                     float* tile) const {
+  const CpuMatrix::Part& part = weight.part_of(column);
+  const std::int64_t local = column - part.first_row;
+  if (local % kPanelRows == 0 && local + count <= part.source.rows)
+    return panel(part, local / kPanelRows, first, rows, tile);
+
+  // The outputs straddle panels: take them from each in turn.
+  float spare[kMaxRows * kPanelRows];
+  for (int done = 0; done < count;) {
+    const CpuMatrix::Part& from = weight.part_of(column + done);
+    const std::int64_t row = column + done - from.first_row;
+    const int lane = static_cast<int>(row % kPanelRows);
+    const int taken = static_cast<int>(
+        std::min<std::int64_t>({kPanelRows - lane, count - done, from.source.rows - row}));
+    panel(from, row / kPanelRows, first, rows, spare);
+    for (int i = 0; i < rows; ++i)
+      std::memcpy(tile + i * kPanelRows + done, spare + i * kPanelRows + lane,
+                  taken * sizeof(float));
+    done += taken;
+  }
+  for (int i = 0; i < rows; ++i)
+    std::fill(tile + i * kPanelRows + count, tile + (i + 1) * kPanelRows, 0.0f);
+}
+
+}  // namespace quire::cpu

@@ -1,0 +1,41 @@
+#include "kernels/cpu/memory.h"
+
+#include <sys/mman.h>
+
+#include <new>
+
+namespace quire::cpu {
+namespace {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+}  // namespace
+
+// Anonymous mappings are zero, cost nothing until touched, and go back to the system when freed.
+AlignedBytes::AlignedBytes(std::size_t size) : size_(size) {
+  if (size == 0) return;
+  const bool large = size >= 2 * kHugePage;
+  const std::size_t mapped = large ? size + kHugePage : size;
+  void* start = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (start == MAP_FAILED) throw std::bad_alloc();
+  auto* bytes = static_cast<std::uint8_t*>(start);
+  if (large) {
+    const std::size_t misplaced = reinterpret_cast<std::uintptr_t>(bytes) % kHugePage;
+    const std::size_t skip = misplaced == 0 ? 0 : kHugePage - misplaced;
+    if (skip > 0) munmap(bytes, skip);
+    if (skip < kHugePage) munmap(bytes + skip + size, kHugePage - skip);
+    bytes += skip;
+    madvise(bytes, size, MADV_HUGEPAGE);
+  }
+  data_ = std::unique_ptr<std::uint8_t, Unmap>(bytes, Unmap{size});
+}
+
+void AlignedBytes::reserve(std::size_t size) {
+  if (size > size_) *this = AlignedBytes(size + size / 4);
+}
+
+void AlignedBytes::Unmap::operator()(std::uint8_t* data) const {
+  munmap(data, size);
+}
+
+}  // namespace quire::cpu

@@ -1,0 +1,128 @@
+#pragma once
+
+// A panel of 16 output rows times activation rows, written once over Lanes and block_dots. Include
+// after a lanes_*.h.
+//
+// Order of every output, whatever the instruction set and the number of rows. Quantised: for blocks
+// of 32 in ascending order, acc = fma(float(dot), scale * d, acc), dot exact, with a K type's
+// integer scale and the offset inside it; then, for types with a minimum, acc = fma(m, scale * sum,
+// acc) or, K types, acc = acc - float(sum of minimum * q) * (scale * dmin), fused. Plain: acc =
+// fma(w, x, acc) in ascending order of inputs.
+namespace quire::cpu {
+namespace {
+
+template <PackedFormat F, int Rows>
+inline void quantised_tile(const std::uint8_t* panel, const ActivationRows& x, int first,
+                           float* out) {
+  const std::int64_t blocks = x.cols / kBlock;
+  const std::int8_t* q[Rows];
+  const std::int16_t(*sums[Rows])[2];
+  const float *scale[Rows], *scaled_sum[Rows];
+  Lanes acc[Rows];
+  for (int m = 0; m < Rows; ++m) {
+    q[m] = x.q + (first + m) * x.cols;
+    sums[m] = x.sums + (first + m) * blocks;
+    scale[m] = x.scale + (first + m) * blocks;
+    scaled_sum[m] = x.scaled_sum + (first + m) * blocks;
+    acc[m] = Lanes::zero();
+  }
+  for (std::int64_t b = 0; b < blocks;) {
+    const Lanes d = Lanes::load_half(panel);
+    Lanes minimum = Lanes::zero();
+    if constexpr (F.min) minimum = Lanes::load_half(panel + 2 * kPanelRows);
+    panel += F.header_bytes();
+    for (int i = 0; i < F.blocks_per_super(); ++i, ++b, panel += F.block_bytes()) {
+      Ints dots[Rows], mins[Rows];
+      block_dots<F, Rows>(panel, q, sums, b, dots, mins);
+      for (int m = 0; m < Rows; ++m) {
+        const Lanes sa = Lanes::set(scale[m][b]);
+        acc[m] = fma(Lanes::from(dots[m]), sa * d, acc[m]);
+        if constexpr (F.min && F.super)
+          acc[m] = fnma(Lanes::from(mins[m]), sa * minimum, acc[m]);
+        else if constexpr (F.min)
+          acc[m] = fma(minimum, Lanes::set(scaled_sum[m][b]), acc[m]);
+      }
+    }
+  }
+  for (int m = 0; m < Rows; ++m) acc[m].store(out + (first + m) * kPanelRows);
+}
+
+struct PlainF32 {
+  static constexpr int kBytes = 4;
+  static Lanes load(const std::uint8_t* p) {
+    return Lanes::load(reinterpret_cast<const float*>(p));
+  }
+};
+struct PlainF16 {
+  static constexpr int kBytes = 2;
+  static Lanes load(const std::uint8_t* p) { return Lanes::load_half(p); }
+};
+struct PlainBF16 {
+  static constexpr int kBytes = 2;
+  static Lanes load(const std::uint8_t* p) {
+    return Lanes::load_bf16(reinterpret_cast<const std::uint16_t*>(p));
+  }
+};
+
+template <typename Plain, int Rows>
+inline void plain_tile(const std::uint8_t* panel, const ActivationRows& x, int first, float* out) {
+  const float* rows[Rows];
+  Lanes acc[Rows];
+  for (int m = 0; m < Rows; ++m) {
+    rows[m] = x.x + (first + m) * x.cols;
+    acc[m] = Lanes::zero();
+  }
+  for (std::int64_t k = 0; k < x.cols; ++k, panel += kPanelRows * Plain::kBytes) {
+    const Lanes w = Plain::load(panel);
+    for (int m = 0; m < Rows; ++m) acc[m] = fma(w, Lanes::set(rows[m][k]), acc[m]);
+  }
+  for (int m = 0; m < Rows; ++m) acc[m].store(out + (first + m) * kPanelRows);
+}
+
+// Runs tiles of kTileRows rows (4 or 8), then the remaining rows in smaller ones.
+template <template <int> typename Tile>
+inline void run_tiles(const std::uint8_t* panel, const ActivationRows& x, float* out) {
+  int row = 0;
+  for (; row + kTileRows <= x.rows; row += kTileRows) Tile<kTileRows>::run(panel, x, row, out);
+  if constexpr (kTileRows > 4)
+    for (; row + 4 <= x.rows; row += 4) Tile<4>::run(panel, x, row, out);
+  switch (x.rows - row) {
+    case 1:
+      return Tile<1>::run(panel, x, row, out);
+    case 2:
+      return Tile<2>::run(panel, x, row, out);
+    case 3:
+      return Tile<3>::run(panel, x, row, out);
+    default:
+      return;
+  }
+}
+
+template <PackedFormat F>
+struct QuantisedPanel {
+  template <int Rows>
+  struct Tile {
+    static void run(const std::uint8_t* panel, const ActivationRows& x, int first, float* out) {
+      quantised_tile<F, Rows>(panel, x, first, out);
+    }
+  };
+  static void run(const std::uint8_t* panel, const ActivationRows& x, float* out) {
+    run_tiles<Tile>(panel, x, out);
+  }
+};
+
+template <typename Plain>
+struct PlainPanel {
+  template <int Rows>
+  struct Tile {
+    static void run(const std::uint8_t* panel, const ActivationRows& x, int first, float* out) {
+      plain_tile<Plain, Rows>(panel, x, first, out);
+    }
+  };
+  static void run(const std::uint8_t* panel, const ActivationRows& x, float* out) {
+    run_tiles<Tile>(panel, x, out);
+  }
+};
+
+}  // namespace
+}  // namespace quire::cpu

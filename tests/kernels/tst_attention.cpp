@@ -1,0 +1,212 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "tests/kernels/kernel_fixtures.h"
+#include "tests/support/test_main.h"
+
+using namespace quire;
+using namespace quire::test;
+
+namespace {
+
+using Rows = std::vector<float>;
+
+// One request of `length` tokens with random Q, K and V rows.
+struct Context {
+  QkvShape shape;
+  int length;
+  int window = 0;
+  Rows qkv;  // [length, qkv_width]
+
+  Context(QkvShape s, int n, Random& random, int w = 0)
+      : shape(s), length(n), window(w), qkv(random.normals(n * s.qkv_width())) {}
+};
+
+constexpr int kBlocks = 96;
+
+// Runs the context through rope_write (without rotation) and attend in chunks of the given lengths,
+// over a poisoned pool, next to `neighbours` other requests, and returns the attention output.
+struct Runner {
+  Backend& backend;
+  int block_size = 16;
+  bool shuffled = false;
+  int neighbours = 0, padding = 0;
+
+  Rows run(const Context& context, const std::vector<int>& chunks) const {
+    Random random(99);
+    const KvSpec spec{{{context.shape.num_kv_heads, context.shape.head_dim, context.window}}};
+    const auto pool = backend.allocate_kv(spec, kBlocks, block_size);
+    pool->poison();
+    const std::vector<std::vector<int>> blocks = block_tables(context.length);
+    Rows out;
+    int done = 0;
+    for (const int chunk : chunks) {
+      std::vector<Piece> pieces;
+      for (int i = 0; i < neighbours; ++i) pieces.push_back({i, done == 0 ? 0 : 2 * done, 1});
+      if (done > 0) pieces.clear();
+      const int before = static_cast<int>(pieces.size());
+      pieces.push_back({neighbours, done, chunk});
+      Step step(pieces, blocks, block_size, padding);
+      Rows rows = random.normals(before * context.shape.qkv_width());
+      rows.insert(rows.end(), context.qkv.begin() + done * context.shape.qkv_width(),
+                  context.qkv.begin() + (done + chunk) * context.shape.qkv_width());
+      rows.resize(step.num_tokens() * context.shape.qkv_width(), 1.0f);
+      const Rows result = attend(*pool, context.shape, step, rows);
+      const std::size_t width = context.shape.num_heads * context.shape.head_dim;
+      for (std::size_t i = (before + chunk) * width; i < result.size(); ++i)
+        if (result[i] != 0.0f) return {};  // a padding row must give zero
+      out.insert(out.end(), result.begin() + before * width,
+                 result.begin() + (before + chunk) * width);
+      done += chunk;
+    }
+    return out;
+  }
+
+  // Every request gets its own blocks; the last table is the context's.
+  std::vector<std::vector<int>> block_tables(int length) const {
+    std::vector<int> order(kBlocks);
+    std::iota(order.begin(), order.end(), 0);
+    if (shuffled) std::shuffle(order.begin(), order.end(), std::mt19937(5));
+    std::vector<std::vector<int>> blocks;
+    for (int i = 0; i < neighbours; ++i) blocks.push_back({order[i]});
+    const int needed = (length + block_size - 1) / block_size;
+    blocks.emplace_back(order.begin() + neighbours, order.begin() + neighbours + needed);
+    return blocks;
+  }
+
+  Rows attend(KvPool& pool, const QkvShape& shape, Step& step, const Rows& rows) const {
+    const auto qkv = backend.allocate(step.num_tokens(), shape.qkv_width());
+    const auto out = backend.allocate(step.num_tokens(), shape.num_heads * shape.head_dim);
+    set_rows(backend, step, *qkv, rows);
+    backend.begin_step(step.view());
+    backend.rope_write(*qkv, shape, nullptr, nullptr, 0.0f, {}, pool, 0);
+    backend.attend(*qkv, shape, 1.0f / std::sqrt(static_cast<float>(shape.head_dim)), pool, 0,
+                   *out);
+    Rows result(static_cast<std::size_t>(step.num_tokens()) * out->width());
+    backend.download(*out, step.num_tokens(), result);
+    return result;
+  }
+};
+
+std::unique_ptr<Backend> make_cpu(const char* isa, int threads, DType kv = DType::kBF16) {
+  std::string error;
+  BackendOptions options;
+  options.isa = isa;
+  options.num_threads = threads;
+  options.kv_dtype = kv;
+  return make_cpu_backend(options, error);
+}
+
+bool same_bits(const Rows& a, const Rows& b) {
+  return !a.empty() && a.size() == b.size() &&
+         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+double largest_difference(const Rows& a, const Rows& b) {
+  double largest = a.size() == b.size() ? 0 : INFINITY;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    largest = std::max(largest, std::abs(static_cast<double>(a[i]) - b[i]));
+  return largest;
+}
+
+std::vector<int> ones(int count) {
+  return std::vector<int>(count, 1);
+}
+
+}  // namespace
+
+class TestAttention : public QObject {
+  Q_OBJECT
+ private slots:
+  void matchesTheReference();
+  void chunksBlocksThreadsAndNeighboursDoNotChangeABit();
+  void everyInstructionSetGivesTheSameBits();
+  void aWindowSeesOnlyTheLastPositions();
+  void blocksMoveAsOpaqueBytes();
+};
+
+// With K and V kept in float32 only the order of the additions differs: softmax weights sum to one,
+// values are about normal, so 1e-5 is some 80 roundings. BF16 keeps 8 bits of K and V: a score, a
+// sum of head_dim products of about unit variance over sqrt(head_dim), moves by about 2^-9 times
+// its size, and values by 2^-9.
+void TestAttention::matchesTheReference() {
+  Random random(20);
+  const auto reference = make_reference_backend();
+  for (const QkvShape shape : {QkvShape{4, 4, 32}, {9, 3, 64}, {8, 2, 80}, {8, 1, 128}}) {
+    const Context context(shape, 150, random);
+    const Rows expected = Runner{*reference}.run(context, {150});
+    for (const char* isa : {"scalar", "avx2", "avx512"}) {
+      const auto exact = make_cpu(isa, 2, DType::kF32);
+      if (!exact) continue;
+      QVERIFY(largest_difference(Runner{*exact}.run(context, {150}), expected) < 1e-5);
+      const auto rounded = make_cpu(isa, 2);
+      QVERIFY(largest_difference(Runner{*rounded}.run(context, {150}), expected) < 0.05);
+    }
+  }
+}
+
+void TestAttention::chunksBlocksThreadsAndNeighboursDoNotChangeABit() {
+  Random random(21);
+  const std::string isa = detect_isa();
+  for (const QkvShape shape : {QkvShape{9, 3, 64}, {4, 4, 32}, {8, 1, 48}}) {
+    const Context context(shape, 300, random);
+    const auto backend = make_cpu(isa.c_str(), 2);
+    const Rows expected = Runner{*backend}.run(context, {300});
+    QVERIFY(same_bits(Runner{*backend}.run(context, {1, 17, 128, 127, 27}), expected));
+    if (shape.num_kv_heads == 3)
+      QVERIFY(same_bits(Runner{*backend}.run(context, ones(300)), expected));
+    QVERIFY(same_bits(Runner{*backend, 16, true}.run(context, {100, 200}), expected));
+    QVERIFY(same_bits(Runner{*backend, 16, true, 5, 3}.run(context, {200, 100}), expected));
+    for (const int block_size : {4, 8, 24, 32, 128})
+      QVERIFY(same_bits(Runner{*backend, block_size, true}.run(context, {99, 201}), expected));
+    for (const int threads : {1, 3, 4})
+      QVERIFY(same_bits(Runner{*make_cpu(isa.c_str(), threads)}.run(context, {299, 1}), expected));
+  }
+}
+
+void TestAttention::everyInstructionSetGivesTheSameBits() {
+  Random random(22);
+  for (const QkvShape shape : {QkvShape{6, 2, 64}, {2, 2, 40}}) {
+    const Context context(shape, 140, random);
+    const Rows expected = Runner{*make_cpu("scalar", 2)}.run(context, {140});
+    for (const char* isa : {"avx2", "avx512"})
+      if (const auto backend = make_cpu(isa, 2))
+        QVERIFY(same_bits(Runner{*backend}.run(context, {90, 50}), expected));
+  }
+}
+
+void TestAttention::aWindowSeesOnlyTheLastPositions() {
+  Random random(23);
+  const std::string isa = detect_isa();
+  const Context context({4, 2, 32}, 290, random, 37);
+  const Rows expected = Runner{*make_reference_backend()}.run(context, {290});
+  const auto exact = make_cpu(isa.c_str(), 2, DType::kF32);
+  const Rows whole = Runner{*exact}.run(context, {290});
+  QVERIFY(largest_difference(whole, expected) < 1e-5);
+  QVERIFY(same_bits(Runner{*exact, 8, true}.run(context, {140, 149, 1}), whole));
+}
+
+void TestAttention::blocksMoveAsOpaqueBytes() {
+  Random random(24);
+  const KvSpec spec{{{2, 32, 0}, {1, 64, 0}}};
+  const std::string isa = detect_isa();
+  for (const auto& backend : {make_reference_backend(), make_cpu(isa.c_str(), 1)}) {
+    const auto pool = backend->allocate_kv(spec, 3, 16);
+    QCOMPARE(pool->bytes_per_block(), backend->kv_bytes_per_block(spec, 16));
+    std::vector<std::byte> written(pool->bytes_per_block()), read(written.size());
+    for (std::byte& byte : written) byte = static_cast<std::byte>(random.below(256));
+    pool->write_block(1, written);
+    pool->copy_block(1, 2);
+    pool->write_block(1, std::vector<std::byte>(written.size()));
+    pool->read_block(2, read);
+    QVERIFY(read == written);
+    pool->poison();
+    pool->read_block(2, read);
+    QVERIFY(read != written);
+  }
+}
+
+QUIRE_TEST(TestAttention)
+#include "tst_attention.moc"

@@ -1,0 +1,162 @@
+#include <cmath>
+#include <cstring>
+
+#include "kernels/cpu/pack.h"
+#include "tests/kernels/kernel_fixtures.h"
+#include "tests/support/test_main.h"
+
+using namespace quire;
+using namespace quire::cpu;
+using namespace quire::test;
+
+namespace {
+
+// Activation rows in the form the kernels take, quantised by the scalar kernel.
+struct Activations {
+  std::vector<float> x, scale, scaled_sum;
+  std::vector<std::int8_t> q;
+  std::vector<std::int16_t> sums;
+  int rows;
+  std::int64_t cols;
+
+  Activations(int num_rows, std::int64_t num_cols, Random& random)
+      : x(random.normals(num_rows * num_cols)),
+        scale(x.size() / kBlock),
+        scaled_sum(scale.size()),
+        q(x.size()),
+        sums(2 * scale.size()),
+        rows(num_rows),
+        cols(num_cols) {
+    if (cols % kBlock != 0) return;
+    for (int i = 0; i < rows; ++i) {
+      const std::int64_t block = i * (cols / kBlock);
+      scalar_kernels().quantise_row(
+          x.data() + i * cols, cols,
+          {q.data() + i * cols, scale.data() + block, scaled_sum.data() + block, pairs() + block});
+    }
+  }
+  std::int16_t (*pairs())[2] { return reinterpret_cast<std::int16_t(*)[2]>(sums.data()); }
+  ActivationRows view(int first, int count) {
+    const std::int64_t block = first * (cols / kBlock);
+    return {count,
+            cols,
+            q.data() + first * cols,
+            scale.data() + block,
+            scaled_sum.data() + block,
+            pairs() + block,
+            x.data() + first * cols};
+  }
+};
+
+std::vector<std::uint8_t> packed(const StoredMatrix& matrix, std::int64_t panel) {
+  std::vector<std::uint8_t> bytes(panel_bytes(matrix.dtype, matrix.cols));
+  pack_panel(matrix.view(), panel, bytes.data());
+  return bytes;
+}
+
+std::vector<float> multiply(const KernelTable& table, DType dtype,
+                            const std::vector<std::uint8_t>& panel, const ActivationRows& x) {
+  std::vector<float> out(x.rows * kPanelRows, -1.0f);
+  table.panel[static_cast<int>(dtype)](panel.data(), x, out.data());
+  return out;
+}
+
+std::int64_t cols_for(DType dtype, int blocks) {
+  const int elements = dtype_info(dtype).block_elements;
+  return elements == 1 ? blocks * 24 + 7 : std::int64_t{elements} * blocks;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+}  // namespace
+
+class TestPanelKernels : public QObject {
+  Q_OBJECT
+ private slots:
+  // With the activations' own rounding taken out, only float32 rounding is left: one rounding per
+  // block (or input) of a sum of at most sum |term|.
+  void scalarKernelMultipliesDecodedWeights();
+  void everyInstructionSetGivesTheScalarBits();
+  void aRowDoesNotDependOnTheOthers();
+  void rowsPastTheEndAreZero();
+};
+
+void TestPanelKernels::scalarKernelMultipliesDecodedWeights() {
+  Random random(1);
+  for (const DType dtype : all_dtypes()) {
+    const StoredMatrix matrix(dtype, 16, cols_for(dtype, 2), random);
+    const std::vector<float> weights = matrix.decoded();
+    Activations x(3, matrix.cols, random);
+    const auto out = multiply(scalar_kernels(), dtype, packed(matrix, 0), x.view(0, 3));
+    for (int m = 0; m < 3; ++m)
+      for (int n = 0; n < 16; ++n) {
+        double exact = 0, magnitude = 0;
+        for (std::int64_t k = 0; k < matrix.cols; ++k) {
+          const std::int64_t at = m * matrix.cols + k;
+          const double value = is_quantised(dtype)
+                                   ? static_cast<double>(x.scale[at / kBlock]) * x.q[at]
+                                   : static_cast<double>(x.x[at]);
+          exact += value * weights[n * matrix.cols + k];
+          magnitude += std::abs(value) * (std::abs(weights[n * matrix.cols + k]) + 0.5);
+        }
+        const double bound = magnitude * 0x1p-24 * (static_cast<double>(matrix.cols) / 8 + 8);
+        QVERIFY2(std::abs(out[m * 16 + n] - exact) <= bound,
+                 qPrintable(QString("%1: %2 against %3")
+                                .arg(dtype_info(dtype).name.data())
+                                .arg(out[m * 16 + n])
+                                .arg(exact)));
+      }
+  }
+}
+
+void TestPanelKernels::everyInstructionSetGivesTheScalarBits() {
+  Random random(2);
+  if (simd_tables().empty()) QSKIP("this CPU has no AVX2, so only the scalar kernels can run");
+  for (const DType dtype : all_dtypes())
+    for (const int rows : {1, 2, 3, 4, 5, 7, 8, 13, 17}) {
+      const StoredMatrix matrix(dtype, 16, cols_for(dtype, 1 + random.below(3)), random);
+      const std::vector<std::uint8_t> panel = packed(matrix, 0);
+      Activations x(rows, matrix.cols, random);
+      const auto expected = multiply(scalar_kernels(), dtype, panel, x.view(0, rows));
+      for (const KernelTable* table : simd_tables())
+        QVERIFY2(same_bits(multiply(*table, dtype, panel, x.view(0, rows)), expected),
+                 qPrintable(QString("%1, %2 rows, %3")
+                                .arg(dtype_info(dtype).name.data())
+                                .arg(rows)
+                                .arg(table->name)));
+    }
+}
+
+void TestPanelKernels::aRowDoesNotDependOnTheOthers() {
+  Random random(3);
+  std::vector<const KernelTable*> tables = simd_tables();
+  tables.push_back(&scalar_kernels());
+  for (const DType dtype : all_dtypes()) {
+    const StoredMatrix matrix(dtype, 16, cols_for(dtype, 1), random);
+    const std::vector<std::uint8_t> panel = packed(matrix, 0);
+    for (const KernelTable* table : tables) {
+      const int rows = table == &scalar_kernels() ? 9 : 70;
+      Activations x(rows, matrix.cols, random);
+      const auto together = multiply(*table, dtype, panel, x.view(0, rows));
+      for (int i = 0; i < rows; ++i) {
+        const auto alone = multiply(*table, dtype, panel, x.view(i, 1));
+        QVERIFY(std::memcmp(alone.data(), together.data() + i * 16, 64) == 0);
+      }
+    }
+  }
+}
+
+void TestPanelKernels::rowsPastTheEndAreZero() {
+  Random random(4);
+  for (const DType dtype : all_dtypes()) {
+    const StoredMatrix matrix(dtype, 21, cols_for(dtype, 1), random);
+    Activations x(1, matrix.cols, random);
+    const auto out = multiply(scalar_kernels(), dtype, packed(matrix, 1), x.view(0, 1));
+    for (int lane = 5; lane < 16; ++lane) QCOMPARE(out[lane], 0.0f);
+  }
+}
+
+QUIRE_TEST(TestPanelKernels)
+#include "tst_panel_kernels.moc"
