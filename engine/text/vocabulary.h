@@ -46,8 +46,14 @@ class Vocabulary {
   bool contains(TokenId id) const { return id >= 0 && id < size(); }
 
  private:
+  struct Slot {
+    std::uint32_t hash = 0;  // spares most comparisons with other texts
+    TokenId id = -1;         // -1: free
+  };
+  std::size_t slot_of(std::string_view text, std::uint32_t hash) const;
+
   StringPool texts_;
-  std::vector<TokenId> slots_;  // open addressing, a power of two; -1 = free
+  std::vector<Slot> slots_;  // open addressing, a power of two, at most half full
 };
 
 }  // namespace quire

@@ -2,7 +2,8 @@
 """Writes the expected tokens of tests/text/data/tokenizer_corpus.bin: tests/text/data/NAME.golden.
 
 One line per record of the corpus: a hash of its ids (FNV-1a, 64 bits over int32 little-endian, folded
-to 32) and, for every 57th record, the ids. The ids are those of the Python package `tokenizers`
+to 32) and, for every 57th record, the ids. A last line is the same for long_line(), a megabyte without a
+space that the test makes for itself. The ids are those of the Python package `tokenizers`
 without special tokens added. That package takes no broken UTF-8, so for such records the expectation is
 composed: byte-level models encode the valid stretches one by one and run the bytes between them through
 the same merges; models with byte fallback see a stand-in character per broken byte, whose fallback
@@ -32,6 +33,14 @@ def read_corpus():
         records.append(data[end + 1:end + 1 + size])
         pos = end + 2 + size
     return records
+
+
+def long_line():
+    x, out = 1, bytearray()
+    for _ in range(1 << 20):
+        x = (x * 1103515245 + 12345) & 0x7FFFFFFF
+        out += b"etaoinshrdlu"[(x >> 16) % 12:][:1]
+    return bytes(out)
 
 
 def starter(path):
@@ -121,9 +130,9 @@ def main():
     for name, tokenizer in all_tokenizers.items():
         vocabulary = tokenizer.get_vocab()
         out = []
-        for i, record in enumerate(records):
+        for i, record in enumerate(records + [long_line()]):
             ids = encode(tokenizer, vocabulary, record)
-            full = " " + " ".join(map(str, ids)) if i % FULL_EVERY == 0 else ""
+            full = " " + " ".join(map(str, ids)) if i % FULL_EVERY == 0 and i < len(records) else ""
             out.append(f"{hash_ids(ids):08x}{full}\n")
         (DATA / f"{name}.golden").write_text("".join(out))
         print(name, len(out), "records")
