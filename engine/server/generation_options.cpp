@@ -114,8 +114,8 @@ void read_max_tokens(FieldReader& fields, int& max_tokens) {
   for (const char* name : {"max_tokens", "max_completion_tokens"}) {
     const Json* value = fields.find(name);
     if (value == nullptr) continue;
-    // Too large for 64 bits is still only "as much as fits".
-    const bool huge = value->is_number_unsigned() && !exact_integer(*value);
+    // However large, it only means "as much as fits".
+    const bool huge = value->is_number() && value->get<double>() >= static_cast<double>(kMaxInt);
     std::int64_t number = kMaxInt;
     if (!huge && !fields.integer(name, -1, std::numeric_limits<std::int64_t>::max(), number))
       return;

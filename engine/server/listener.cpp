@@ -19,6 +19,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr int kBacklog = 512;
+constexpr int kSendBufferBytes = 256 * 1024;  // left to itself it grows to megabytes
 constexpr std::int64_t kSlowRequestNs = 1'000'000'000;
 
 std::int64_t now_ns() {
@@ -163,6 +164,7 @@ void Listener::accept_loop() {
 void Listener::admit(int fd, std::string peer) {
   const int on = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes, sizeof(kSendBufferBytes));
   auto entry = std::make_shared<ConnectionEntry>();
   entry->fd = fd;
   entry->peer = std::move(peer);
