@@ -5,15 +5,15 @@
 namespace quire {
 namespace {
 
-// Noon of today, local time: a template that prints the date gives the same prompt, and so the
-// same cached prefix, all day.
+// Noon of today's local date, on the calendar templates format (UTC): one that prints the date
+// gives the same prompt, and so the same cached prefix, all day.
 double stable_now() {
-  std::time_t now = std::time(nullptr);
+  const std::time_t now = std::time(nullptr);
   std::tm local{};
   localtime_r(&now, &local);
   local.tm_hour = 12;
   local.tm_min = local.tm_sec = 0;
-  return static_cast<double>(std::mktime(&local));
+  return static_cast<double>(timegm(&local));
 }
 
 std::string special_text(const Tokenizer& tokenizer, TokenId id) {
