@@ -1,0 +1,328 @@
+#include "engine/core/scheduler.h"
+#include "tests/core/harness.h"
+#include "tests/support/test_main.h"
+
+using namespace quire;
+using namespace quire::test;
+
+namespace {
+
+// A scheduler and its requests, without an engine: every committed step appends `next` to the
+// requests whose input was finished.
+class Bench {
+ public:
+  explicit Bench(EngineConfig wanted, VictimPolicy victim = newest_victim)
+      : config(wanted),
+        blocks(wanted.num_blocks, wanted.block_size, wanted.enable_prefix_caching),
+        scheduler(config, blocks, victim) {}
+
+  Request& add(std::int64_t id, int prompt_length, int first = 3) {
+    requests.push_back(
+        std::make_unique<Request>(id_of(id), prompt_of(prompt_length, first), SamplingParams{}));
+    scheduler.add(*requests.back());
+    return *requests.back();
+  }
+
+  std::string text(const Schedule& schedule) const {
+    StepRecord record;
+    record.preempted = schedule.preempted;
+    for (const ScheduledEntry& entry : schedule.entries) {
+      record.scheduled.push_back(entry.work);
+      if (entry.admitted) record.admitted.push_back(entry.request->id);
+    }
+    return plan_text(record);
+  }
+
+  std::string step(TokenId next = 1) {
+    const Schedule schedule = scheduler.schedule();
+    scheduler.commit(schedule);
+    for (const ScheduledEntry& entry : schedule.entries)
+      if (entry.request->num_computed_tokens == entry.request->num_tokens())
+        entry.request->token_ids.push_back(next);
+    check();
+    return text(schedule);
+  }
+
+  std::string rolled_back_step() {
+    const Schedule schedule = scheduler.schedule();
+    scheduler.rollback(schedule);
+    check();
+    return text(schedule);
+  }
+
+  void finish(Request& request) {
+    scheduler.release(request);
+    request.status = RequestStatus::kFinished;
+    check();
+  }
+
+  void check() const {
+    blocks.check_integrity();
+    scheduler.check_integrity();
+  }
+
+  std::string wait(std::size_t position) const {
+    static const char* const kNames[] = {"none", "blocks",     "budget",
+                                         "seqs", "preemption", "behind"};
+    const WaitState state = scheduler.wait_state(position);
+    return std::string(kNames[static_cast<int>(state.reason)]) + " " +
+           std::to_string(state.shortfall);
+  }
+
+  EngineConfig config;
+  BlockManager blocks;
+  Scheduler scheduler;
+  std::vector<std::unique_ptr<Request>> requests;
+};
+
+EngineConfig config_of(int num_blocks, int budget, int block_size = 4) {
+  EngineConfig config = small_config(num_blocks, block_size);
+  config.max_num_batched_tokens = budget;
+  return config;
+}
+
+Request* oldest_victim(std::span<Request* const> candidates, const Request&) {
+  return candidates.front();
+}
+
+}  // namespace
+
+class TestScheduler : public QObject {
+  Q_OBJECT
+ private slots:
+  void schedulesRunningRequestsFirst();
+  void splitsAPromptByTheBudget();
+  void capsChunksByTheThreshold();
+  void admitsNoMoreThanMaxNumSeqs();
+  void adoptsBlocksPublishedEarlierInTheSameStep();
+  void preemptsTheNewestWhenOutOfBlocks();
+  void aRequestMayHaveToGiveWayItself();
+  void aPreemptedRequestReturnsFirstAndKeepsItsOrder();
+  void admitsOnlyWhatFitsWhole();
+  void aResumedRequestIsNotPreemptedForTheSameBlocks();
+  void aRequestWithoutTokensIsSkipped();
+  void withoutChunkingAPromptWaitsForTheWholeBudget();
+  void aVictimAlreadyScheduledLosesItsShare();
+  void rollbackRestoresEverythingButPreemptions();
+  void everyWaitHasAReason();
+};
+
+void TestScheduler::schedulesRunningRequestsFirst() {
+  Bench bench(config_of(64, 16));
+  bench.add(1, 5);
+  QCOMPARE(bench.step(), std::string("1:prefill 5 | admit 1"));
+  bench.add(2, 20, 50);
+  QCOMPARE(bench.step(), std::string("1:decode 1 | 2:prefill 15 | admit 2"));
+  bench.add(3, 3, 70);
+  QCOMPARE(bench.step(), std::string("1:decode 1 | 2:prefill 5 | 3:prefill 3 | admit 3"));
+  QCOMPARE(bench.step(), std::string("1:decode 1 | 2:decode 1 | 3:decode 1"));
+}
+
+void TestScheduler::splitsAPromptByTheBudget() {
+  Bench bench(config_of(64, 8));
+  bench.add(1, 20);
+  QCOMPARE(bench.step(), std::string("1:prefill 8 | admit 1"));
+  QCOMPARE(bench.step(), std::string("1:prefill 8"));
+  QCOMPARE(bench.step(), std::string("1:prefill 4"));
+  QCOMPARE(bench.step(), std::string("1:decode 1"));
+}
+
+void TestScheduler::capsChunksByTheThreshold() {
+  EngineConfig config = config_of(64, 16);
+  config.long_prefill_token_threshold = 6;
+  Bench bench(config);
+  bench.add(1, 20);
+  bench.add(2, 7, 50);
+  bench.add(3, 9, 80);
+  QCOMPARE(bench.step(), std::string("1:prefill 6 | 2:prefill 6 | 3:prefill 4 | admit 1 | "
+                                     "admit 2 | admit 3"));
+  QCOMPARE(bench.step(), std::string("1:prefill 6 | 2:prefill 1 | 3:prefill 5"));
+}
+
+void TestScheduler::admitsNoMoreThanMaxNumSeqs() {
+  EngineConfig config = config_of(64, 64);
+  config.max_num_seqs = 2;
+  Bench bench(config);
+  Request& a = bench.add(1, 4);
+  bench.add(2, 4, 50);
+  bench.add(3, 4, 80);
+  QCOMPARE(bench.step(), std::string("1:prefill 4 | 2:prefill 4 | admit 1 | admit 2"));
+  QCOMPARE(bench.wait(0), std::string("seqs 1"));
+  bench.finish(a);
+  QCOMPARE(bench.wait(0), std::string("none 0"));
+  QCOMPARE(bench.step(), std::string("2:decode 1 | 3:prefill 4 | admit 3"));
+}
+
+void TestScheduler::adoptsBlocksPublishedEarlierInTheSameStep() {
+  Bench bench(config_of(64, 64));
+  for (int id = 1; id <= 4; ++id) bench.add(id, 18);
+  QCOMPARE(bench.step(),
+           std::string("1:prefill 18 | 2:prefill 2 cached 16 | 3:prefill 2 cached 16 | "
+                       "4:prefill 2 cached 16 | admit 1 | admit 2 | admit 3 | admit 4"));
+  QCOMPARE(bench.blocks.num_free(), 64 - 4 - 4);
+  QCOMPARE(bench.requests[3]->num_cached_tokens, 16);
+}
+
+void TestScheduler::preemptsTheNewestWhenOutOfBlocks() {
+  Bench bench(config_of(4, 64));
+  bench.add(1, 7);
+  Request& b = bench.add(2, 7, 50);
+  bench.step();
+  bench.step();  // both tables are full
+  QCOMPARE(bench.step(), std::string("1:decode 1 | preempt 2 for 1"));
+  QCOMPARE(b.status, RequestStatus::kPreempted);
+  QCOMPARE(b.num_preemptions, 1);
+  QCOMPARE(b.num_computed_tokens, 0);
+  QVERIFY(bench.scheduler.waiting().front() == &b);
+  bench.finish(*bench.requests[0]);
+  // Its first block is still cached.
+  QCOMPARE(bench.step(), std::string("2:recompute 5 cached 4 | admit 2"));
+  QCOMPARE(b.num_cached_tokens, 0);  // counts the first admission only
+}
+
+void TestScheduler::aRequestMayHaveToGiveWayItself() {
+  Bench bench(config_of(4, 64));
+  bench.add(1, 5);
+  bench.add(2, 8, 50);
+  bench.step();
+  QCOMPARE(bench.step(), std::string("1:decode 1 | preempt 2 for 2"));
+  QCOMPARE(bench.wait(0), std::string("blocks 1"));
+}
+
+void TestScheduler::aPreemptedRequestReturnsFirstAndKeepsItsOrder() {
+  Bench bench(config_of(6, 64));
+  Request& a = bench.add(1, 8);
+  bench.add(2, 4, 50);
+  bench.add(3, 4, 70);
+  bench.add(4, 4, 90);
+  QCOMPARE(bench.step(), std::string("1:prefill 8 | 2:prefill 4 | 3:prefill 4 | 4:prefill 4 | "
+                                     "admit 1 | admit 2 | admit 3 | admit 4"));
+  bench.add(5, 4, 30);
+  // One free block goes to 1; 2 takes 4's, which leaves none for 3.
+  QCOMPARE(bench.step(),
+           std::string("1:decode 1 | 2:decode 1 | preempt 4 for 2 | preempt 3 for 3"));
+  QCOMPARE(index(bench.scheduler.waiting()[0]->id), 3);
+  QCOMPARE(index(bench.scheduler.waiting()[1]->id), 4);
+  QCOMPARE(index(bench.scheduler.waiting()[2]->id), 5);
+  bench.finish(a);
+  QCOMPARE(bench.step(), std::string("2:decode 1 | 3:recompute 1 cached 4 | admit 3"));
+}
+
+void TestScheduler::admitsOnlyWhatFitsWhole() {
+  Bench bench(config_of(6, 8));
+  Request& a = bench.add(1, 12);
+  bench.add(2, 16, 50);
+  QCOMPARE(bench.step(), std::string("1:prefill 8 | admit 1"));
+  // Three blocks are free but for the one the rest of 1 needs, and 2 needs four.
+  QCOMPARE(bench.step(), std::string("1:prefill 4"));
+  QCOMPARE(bench.wait(0), std::string("blocks 2"));  // 1's next token needs a block too
+  bench.finish(a);
+  QCOMPARE(bench.step(), std::string("2:prefill 8 | admit 2"));
+}
+
+// A decoding request takes the last block again and again; the one it displaced must wait until
+// all of its input fits instead of being resumed and displaced in turn.
+void TestScheduler::aResumedRequestIsNotPreemptedForTheSameBlocks() {
+  Bench bench(config_of(8, 8));
+  Request& a = bench.add(1, 8);
+  Request& b = bench.add(2, 20, 50);
+  for (int i = 0; i < 20; ++i) bench.step();
+  QCOMPARE(b.num_preemptions, 1);
+  QCOMPARE(b.status, RequestStatus::kPreempted);
+  bench.finish(a);
+  for (int i = 0; i < 5; ++i) bench.step();
+  QCOMPARE(b.num_preemptions, 1);
+  QVERIFY(b.num_output_tokens() > 0);
+}
+
+void TestScheduler::aRequestWithoutTokensIsSkipped() {
+  Bench bench(config_of(64, 16));
+  bench.add(1, 4);
+  Request& b = bench.add(2, 4, 50);
+  bench.add(3, 4, 80);
+  bench.step();
+  b.token_ids.pop_back();  // its newest token is still in flight
+  const Schedule schedule = bench.scheduler.schedule();
+  QCOMPARE(bench.text(schedule), std::string("1:decode 1 | 3:decode 1"));
+  bench.scheduler.commit(schedule);
+}
+
+void TestScheduler::withoutChunkingAPromptWaitsForTheWholeBudget() {
+  EngineConfig config = config_of(64, 16);
+  config.enable_chunked_prefill = false;
+  config.long_prefill_token_threshold = 4;
+  Bench bench(config);
+  bench.add(1, 10);
+  bench.add(2, 10, 50);
+  QCOMPARE(bench.step(), std::string("1:prefill 10 | admit 1"));
+  QCOMPARE(bench.wait(0), std::string("budget 4"));
+  QCOMPARE(bench.step(), std::string("1:decode 1 | 2:prefill 10 | admit 2"));
+}
+
+void TestScheduler::aVictimAlreadyScheduledLosesItsShare() {
+  Bench bench(config_of(4, 64), oldest_victim);
+  Request& a = bench.add(1, 7);
+  bench.add(2, 7, 50);
+  bench.step();
+  QCOMPARE(bench.step(), std::string("1:decode 1 | 2:decode 1"));
+  QVERIFY(a.num_tokens() == 9 && bench.blocks.num_free() == 0);
+  // 1 cannot grow, so under this policy it displaces itself; 2 goes on with its blocks.
+  QCOMPARE(bench.step(), std::string("2:decode 1 | preempt 1 for 1"));
+
+  Bench other(config_of(4, 64), oldest_victim);
+  Request& c = other.add(1, 6);
+  other.add(2, 7, 50);
+  other.step();
+  other.step();
+  Request probe(id_of(9), c.token_ids, {});
+  probe.token_ids.push_back(1);
+  QCOMPARE(c.num_tokens(), 8);
+  const Schedule schedule = other.scheduler.schedule();
+  // 1 was scheduled and published its second block before 2 displaced it.
+  QCOMPARE(other.text(schedule), std::string("2:decode 1 | preempt 1 for 2"));
+  QCOMPARE(schedule.budget_left, 63);
+  QCOMPARE(other.blocks.find_cached_prefix(probe).size(), std::size_t{1});
+  other.scheduler.commit(schedule);
+  other.check();
+}
+
+void TestScheduler::rollbackRestoresEverythingButPreemptions() {
+  Bench bench(config_of(8, 64));
+  Request& a = bench.add(1, 10);
+  bench.step();
+  a.token_ids = prompt_of(15);
+  Request& b = bench.add(2, 13);
+  Request& c = bench.add(3, 2, 70);
+  for (int i = 0; i < 3; ++i) {
+    QCOMPARE(bench.rolled_back_step(),
+             std::string("1:recompute 5 | 2:prefill 1 cached 12 | 3:prefill 2 | admit 2 | admit 3")
+                 .replace(2, 9, "prefill"));
+    QCOMPARE(a.num_computed_tokens, 10);
+    QCOMPARE(b.num_computed_tokens, 0);
+    QCOMPARE(b.num_cached_tokens, 0);
+    QCOMPARE(b.status, RequestStatus::kWaiting);
+    QCOMPARE(bench.scheduler.waiting().size(), std::size_t{2});
+    QVERIFY(bench.scheduler.waiting()[0] == &b && bench.scheduler.waiting()[1] == &c);
+    QCOMPARE(bench.blocks.table(a.id).size(), std::size_t{3});
+    QCOMPARE(bench.blocks.find_cached_prefix(b).size(), std::size_t{2});
+  }
+  bench.step();
+  QCOMPARE(b.num_cached_tokens, 12);
+}
+
+void TestScheduler::everyWaitHasAReason() {
+  Bench bench(config_of(8, 8));
+  bench.add(1, 12);
+  bench.add(2, 4, 50);
+  bench.add(3, 40, 80);
+  QCOMPARE(bench.wait(0), std::string("none 0"));
+  QCOMPARE(bench.wait(2), std::string("behind 2"));
+  bench.step();
+  QCOMPARE(bench.wait(0), std::string("budget 1"));
+  QCOMPARE(bench.wait(1), std::string("behind 1"));
+  bench.step();
+  QCOMPARE(bench.wait(0), std::string("blocks 7"));
+}
+
+QUIRE_TEST(TestScheduler)
+#include "tst_scheduler.moc"
