@@ -43,7 +43,7 @@ class FakeRunner : public Runner {
   StepResult result_;
 };
 
-// The same model without a pool: what the prompt is answered with when it runs alone.
+// The same model without a pool: how a request just added is answered when it runs alone.
 std::vector<TokenId> answer_alone(const Request& request, int vocab_size, int effective_context);
 
 }  // namespace quire::test

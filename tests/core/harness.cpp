@@ -32,10 +32,10 @@ Status Harness::add(std::int64_t id, std::vector<TokenId> prompt, SamplingParams
   auto request = std::make_unique<Request>(id_of(id), std::move(prompt), std::move(params));
   request->cache_key = std::move(cache_key);
   request->eos_token_ids = std::move(eos);
-  const Request copy = *request;
   Status added = core.add_request(std::move(request));
   if (added.ok())
-    expected_[id] = answer_alone(copy, runner.vocab_size(), core.config().effective_context());
+    expected_[id] =
+        answer_alone(*core.find(id_of(id)), runner.vocab_size(), core.config().effective_context());
   return added;
 }
 
