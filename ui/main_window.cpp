@@ -21,18 +21,13 @@
 
 #include "engine/paths.h"
 #include "ui/chat_page.h"
+#include "ui/engine_page.h"
+#include "ui/engine_panel.h"
 #include "ui/icons.h"
 #include "ui/model_loader.h"
 #include "ui/models_page.h"
-#include "ui/theme.h"
-#if __has_include("ui/engine_page.h")
-#include "ui/engine_page.h"
-#define QUIRE_HAS_ENGINE_PAGE 1
-#endif
-#if __has_include("ui/server_page.h")
 #include "ui/server_page.h"
-#define QUIRE_HAS_SERVER_PAGE 1
-#endif
+#include "ui/theme.h"
 
 namespace quire {
 namespace {
@@ -154,16 +149,12 @@ void MainWindow::buildPages() {
   connect(m_modelsPage, &ModelsPage::openFolderWanted, this, &MainWindow::chooseFolder);
   m_pages->addWidget(m_chatPage);
   m_pages->addWidget(m_modelsPage);
-#ifdef QUIRE_HAS_ENGINE_PAGE
-  m_pages->addWidget(new EnginePage(m_client));
-#endif
-#ifdef QUIRE_HAS_SERVER_PAGE
+  m_pages->addWidget(new EnginePage(m_client, m_settings));
   auto* serverPage = new ServerPage(m_client, m_settings);
   connect(serverPage, &ServerPage::addressChanged, m_serverLabel, [this](const QString& address) {
     m_serverLabel->setText(address.isEmpty() ? tr("Server off") : address);
   });
   m_pages->addWidget(serverPage);
-#endif
 }
 
 void MainWindow::buildDock() {
@@ -171,9 +162,7 @@ void MainWindow::buildDock() {
   m_dock->setObjectName(QStringLiteral("engineDock"));
   m_dock->setAllowedAreas(Qt::LeftDockWidgetArea | Qt::RightDockWidgetArea |
                           Qt::BottomDockWidgetArea);
-#ifdef QUIRE_HAS_ENGINE_PAGE
-  m_dock->setWidget(new EnginePage(m_client));
-#endif
+  m_dock->setWidget(new EnginePanel(m_client));
   addDockWidget(Qt::RightDockWidgetArea, m_dock);
   m_dockAction = new QAction(tr("Engine &Panel"), this);
   m_dockAction->setCheckable(true);
