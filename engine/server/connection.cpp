@@ -213,7 +213,8 @@ class Connection {
     return std::nullopt;
   }
 
-  void refuse(RequestExchange& exchange, const ApiError& refusal) {
+  void refuse(RequestExchange& exchange, ApiError refusal) {
+    refusal.headers.emplace_back("x-request-id", exchange.id());
     const bool sent = socket_.write_all(raw_error_answer(refusal));
     exchange.log().status = refusal.status;
     exchange.finish(context_.log);

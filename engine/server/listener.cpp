@@ -13,6 +13,8 @@
 #include <cstring>
 #include <system_error>
 
+#include "engine/server/client_socket.h"
+
 namespace quire {
 namespace {
 
@@ -20,6 +22,8 @@ using std::chrono::steady_clock;
 
 constexpr int kBacklog = 512;
 constexpr int kSendBufferBytes = 256 * 1024;  // left to itself it grows to megabytes
+constexpr int kMaxRefused = 16;  // being told so at once; more are closed without a word
+constexpr double kRefusalSeconds = 0.5;
 constexpr std::int64_t kSlowRequestNs = 1'000'000'000;
 
 std::int64_t now_ns() {
@@ -168,31 +172,37 @@ void Listener::admit(int fd, std::string peer) {
   auto entry = std::make_shared<ConnectionEntry>();
   entry->fd = fd;
   entry->peer = std::move(peer);
-  entry->enter(ConnectionPhase::kIdle);
   std::lock_guard lock(mutex_);
-  const bool full = static_cast<int>(connections_.size()) >= max_connections_;
-  bool refused = full && !make_room();
-  if (!refused) {
-    try {
-      std::thread([this, entry] {
-        serve_(*entry);
-        std::lock_guard done(mutex_);
-        // Closed under the lock: nobody can shut down a descriptor number that was given away.
-        ::close(entry->fd);
-        connections_.remove(entry);
-        --num_threads_;
-        all_gone_.notify_all();
-      }).detach();
-      connections_.push_back(entry);
-      ++num_threads_;
-    } catch (const std::system_error&) {
-      refused = true;
-    }
-  }
-  if (refused) {
-    ::send(fd, busy_answer_.data(), busy_answer_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  entry->refused =
+      static_cast<int>(connections_.size()) - num_refused_ >= max_connections_ && !make_room();
+  entry->enter(entry->refused ? ConnectionPhase::kServing : ConnectionPhase::kIdle);
+  if (entry->refused && num_refused_ >= kMaxRefused) {
     ::close(fd);
+    return;
   }
+  try {
+    std::thread([this, entry] { run_connection(entry); }).detach();
+  } catch (const std::system_error&) {
+    ::close(fd);
+    return;
+  }
+  connections_.push_back(entry);
+  num_refused_ += entry->refused;
+}
+
+void Listener::run_connection(const std::shared_ptr<ConnectionEntry>& entry) {
+  if (entry->refused) {
+    ClientSocket socket(entry->fd, kRefusalSeconds);
+    if (socket.write_all(busy_answer_)) socket.close_after_answer();
+  } else {
+    serve_(*entry);
+  }
+  const std::lock_guard lock(mutex_);
+  // Closed under the lock: nobody can shut down a descriptor number that was given away.
+  ::close(entry->fd);
+  connections_.remove(entry);
+  num_refused_ -= entry->refused;
+  all_gone_.notify_all();
 }
 
 bool Listener::make_room() {
@@ -227,11 +237,11 @@ void Listener::stop(double drain_s) {
     shut_down(false);
     std::unique_lock lock(mutex_);
     all_gone_.wait_for(lock, std::chrono::duration<double>(drain_s),
-                       [this] { return num_threads_ == 0; });
+                       [this] { return connections_.empty(); });
   }
   shut_down(true);
   std::unique_lock lock(mutex_);
-  all_gone_.wait(lock, [this] { return num_threads_ == 0; });
+  all_gone_.wait(lock, [this] { return connections_.empty(); });
 }
 
 int Listener::num_connections() const {

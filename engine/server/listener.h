@@ -27,7 +27,8 @@ struct ConnectionEntry {
   std::string peer;  // numeric address
   std::atomic<ConnectionPhase> phase{ConnectionPhase::kIdle};
   std::atomic<std::int64_t> phase_since_ns{0};  // steady clock
-  bool evicted = false;                         // guarded by the listener's mutex
+  bool evicted = false;  // shut down to make room; guarded by the listener's mutex
+  bool refused = false;  // only told that there is no room; set before its thread starts
 
   void enter(ConnectionPhase next);
 };
@@ -59,6 +60,7 @@ class Listener {
   Listener(int fd, int port, const ServerLimits& limits);
   void accept_loop();
   void admit(int fd, std::string peer);
+  void run_connection(const std::shared_ptr<ConnectionEntry>& entry);
   bool make_room();  // with mutex_ held; false when everyone is being served
   void shut_down(bool serving_too);
 
@@ -73,8 +75,8 @@ class Listener {
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable all_gone_;
-  std::list<std::shared_ptr<ConnectionEntry>> connections_;
-  int num_threads_ = 0;
+  std::list<std::shared_ptr<ConnectionEntry>> connections_;  // one thread each
+  int num_refused_ = 0;
 };
 
 }  // namespace quire
