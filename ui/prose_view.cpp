@@ -4,6 +4,7 @@
 #include <QContextMenuEvent>
 #include <QDesktopServices>
 #include <QMenu>
+#include <QPointer>
 #include <QScrollBar>
 #include <QTextDocumentFragment>
 #include <QTextTable>
@@ -43,10 +44,10 @@ QVariant ProseView::loadResource(int, const QUrl&) {
 
 // The view owns the document it shows.
 void ProseView::adopt(QTextDocument* shown) {
-  QTextDocument* old = document();
+  const QPointer<QTextDocument> old = document();  // setDocument deletes the one the control made
   shown->setParent(this);
   setDocument(shown);
-  if (old != nullptr && old->parent() == this) old->deleteLater();
+  if (old && old->parent() == this) old->deleteLater();
   fitHeight();
 }
 
