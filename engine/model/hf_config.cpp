@@ -2,6 +2,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "engine/formats/checked_json.h"
 #include "engine/model/architecture.h"
 #include "engine/model/read_config.h"
 #include "engine/model/rope.h"
@@ -195,9 +196,9 @@ Status read_sizes(const Fields& fields, const Architecture& architecture, ModelC
 }  // namespace
 
 Result<ModelConfig> config_from_json(std::string_view config_json) {
-  const Json json = Json::parse(config_json, nullptr, /*allow_exceptions=*/false);
+  QUIRE_TRY(const Json json, parse_checked_json(config_json, "config.json"));
   if (!json.is_object())
-    return make_error(ErrorCode::kBadModelFile, "config.json is not a valid JSON object.");
+    return make_error(ErrorCode::kBadModelFile, "config.json is not a JSON object.");
   const Fields fields(json);
   QUIRE_TRY(const Architecture* architecture, read_architecture(fields));
   ModelConfig c;

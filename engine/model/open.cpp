@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "engine/formats/checked_json.h"
 #include "engine/formats/gguf.h"
 #include "engine/formats/hf_folder.h"
 #include "engine/library.h"
@@ -90,9 +91,9 @@ std::string count_text(std::int64_t count) {
 
 std::string template_from_tokenizer_config(std::string_view text) {
   using Json = nlohmann::json;
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("chat_template")) return {};
-  const Json& value = json["chat_template"];
+  const auto parsed = parse_checked_json(text, "tokenizer_config.json");
+  if (!parsed.ok() || !parsed->is_object() || !parsed->contains("chat_template")) return {};
+  const Json& value = (*parsed)["chat_template"];
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array()) return {};
   for (const Json& entry : value) {

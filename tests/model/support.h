@@ -27,8 +27,15 @@ inline TestModel make_tiny(std::unique_ptr<Backend> backend) {
   return test;
 }
 
-inline std::unique_ptr<Backend> make_backend(const std::string&) {
-  return make_reference_backend();
+// Backends by name: "reference", "cpu" (BF16 KV) and "cpu f32" (float32 KV).
+inline std::unique_ptr<Backend> make_backend(const std::string& name) {
+  if (name == "reference") return make_reference_backend();
+  BackendOptions options;
+  if (name == "cpu f32") options.kv_dtype = DType::kF32;
+  std::string error;
+  auto backend = make_cpu_backend(options, error);
+  QUIRE_CHECK(backend != nullptr, error);
+  return backend;
 }
 
 // Logits of `rows` of one prompt run at once in a poisoned pool whose blocks are used back to
@@ -43,17 +50,17 @@ inline std::vector<float> prompt_logits(FlatModel& model, const std::vector<std:
   std::iota(table.rbegin(), table.rend(), 0);
   std::vector<std::int32_t> positions(prompt.size());
   std::iota(positions.begin(), positions.end(), 0);
-  std::vector<std::int64_t> slots;
+  std::vector<std::int64_t> slot_mapping;
   for (const int p : positions)
-    slots.push_back(static_cast<std::int64_t>(table[static_cast<std::size_t>(p / block_size)]) *
-                        block_size +
-                    p % block_size);
+    slot_mapping.push_back(
+        static_cast<std::int64_t>(table[static_cast<std::size_t>(p / block_size)]) * block_size +
+        p % block_size);
   const std::int32_t starts[] = {0, n};
   const BatchView batch{.num_tokens = n,
                         .num_reqs = 1,
                         .input_ids = prompt.data(),
                         .positions = positions.data(),
-                        .slot_mapping = slots.data(),
+                        .slot_mapping = slot_mapping.data(),
                         .query_start_loc = starts,
                         .seq_lens = &starts[1],
                         .block_table = table.data(),

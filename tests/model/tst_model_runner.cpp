@@ -14,7 +14,7 @@ class TestModelRunner : public QObject {
  private slots:
   void answersDoNotDependOnTheSchedule_data() {
     QTest::addColumn<QString>("backend");
-    for (const char* backend : {"reference"}) QTest::newRow(backend) << backend;
+    for (const char* backend : {"reference", "cpu", "cpu f32"}) QTest::newRow(backend) << backend;
   }
   void answersDoNotDependOnTheSchedule() {
     QFETCH(QString, backend);
