@@ -57,7 +57,7 @@ Value Interpreter::evaluate(const Expr& expr) {
 }
 
 Value Interpreter::evaluate_name(const Expr& expr) {
-  if (const Value* value = scope_->find(expr.name)) return *value;
+  if (const Value* value = look_up(expr.name)) return *value;
   if (const Builtin* function = find_function(expr.name)) {
     Callable callable;
     callable.builtin = function;

@@ -1,6 +1,7 @@
 #include "engine/text/jinja_format.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -31,13 +32,19 @@ void group_thousands(std::string& digits) {
 std::string float_digits(double magnitude, const Spec& spec) {
   char buffer[512];
   const bool percent = spec.type == '%';
-  const char type = percent ? 'f' : spec.type;
-  const char format[] = {'%', '.', '*', type, '\0'};
+  const char type = percent ? 'f' : static_cast<char>(spec.type | 0x20);
   if (!std::isfinite(magnitude)) return std::isnan(magnitude) ? "nan" : "inf";
   if (magnitude > 1e300) fail("a number is too large to format");
-  std::snprintf(buffer, sizeof buffer, format, spec.precision.value_or(6),
-                percent ? magnitude * 100 : magnitude);
-  return std::string(buffer) + (percent ? "%" : "");
+  const auto format = type == 'e'   ? std::chars_format::scientific
+                      : type == 'f' ? std::chars_format::fixed
+                                    : std::chars_format::general;
+  const auto end =
+      std::to_chars(buffer, buffer + sizeof buffer, percent ? magnitude * 100 : magnitude, format,
+                    spec.precision.value_or(6));
+  std::string out(buffer, end.ptr);
+  if (spec.type == 'E' || spec.type == 'G') std::replace(out.begin(), out.end(), 'e', 'E');
+  if (percent) out += '%';
+  return out;
 }
 
 std::string integer_digits(std::uint64_t magnitude, const Spec& spec) {

@@ -7,6 +7,8 @@
 namespace quire::jinja {
 namespace {
 
+constexpr std::size_t kNamesPerStep = 16;  // names compared for the price of one step
+
 // Puts a value back at the end of a block, also when a Failure passes.
 template <typename T>
 class Restore {
@@ -29,8 +31,9 @@ ScopePtr inner_scope(ScopePtr parent) {
 
 }  // namespace
 
-const Value* Scope::find(const std::string& name) const {
+const Value* Scope::find(const std::string& name, std::size_t& seen) const {
   for (const Scope* scope = this; scope != nullptr; scope = scope->parent.get()) {
+    seen += scope->variables.size() + 1;
     for (const auto& [key, value] : scope->variables) {
       if (key == name) return &value;
     }
@@ -229,6 +232,13 @@ void Interpreter::execute_call_block(const Stmt& statement) {
   print(evaluate_call(*statement.exprs.front(), &caller));
 }
 
+const Value* Interpreter::look_up(const std::string& name) {
+  std::size_t seen = 0;
+  const Value* value = scope_->find(name, seen);
+  charge(static_cast<std::int64_t>(seen / kNamesPerStep));
+  return value;
+}
+
 void Interpreter::assign(const Target& target, const Value& value) {
   if (target.is_tuple) {
     const std::vector<Value> items = iterate(value);
@@ -238,12 +248,14 @@ void Interpreter::assign(const Target& target, const Value& value) {
     }
     for (std::size_t i = 0; i < items.size(); ++i) assign(target.parts[i], items[i]);
   } else if (target.attribute.empty()) {
+    charge(static_cast<std::int64_t>(scope_->variables.size() / kNamesPerStep));
     scope_->set(target.name, value);
   } else {
-    const Value* object = scope_->find(target.name);
+    const Value* object = look_up(target.name);
     Namespace* space = object == nullptr ? nullptr : object->object();
     if (space == nullptr)
       fail("'" + target.name + "' is no namespace, so nothing can be set in it");
+    charge(static_cast<std::int64_t>(space->attributes.size() / kNamesPerStep));
     space->set(target.attribute, value);
   }
 }

@@ -17,7 +17,8 @@ struct Scope {
   std::shared_ptr<Scope> parent;
   std::vector<std::pair<std::string, Value>> variables;
 
-  const Value* find(const std::string& name) const;
+  // Adds to `seen` how many variables were looked at.
+  const Value* find(const std::string& name, std::size_t& seen) const;
   void set(const std::string& name, Value value);
 };
 using ScopePtr = std::shared_ptr<Scope>;
@@ -67,6 +68,7 @@ class Interpreter : public Runtime {
   void print(const Value& value);
 
   Value evaluate(const Expr& expr);
+  const Value* look_up(const std::string& name);
   Value evaluate_name(const Expr& expr);
   Value evaluate_list(const Expr& expr);
   Value evaluate_dict(const Expr& expr);

@@ -1,5 +1,6 @@
 #include <cctype>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMaxNumberLength = 400;  // longer text is no number we could hold
 
-// The digits of a numeric text as strtod and strtoll want them, or nothing.
+// The digits of a numeric text without the underscores between them, or nothing.
 std::optional<std::string> plain_number(const Text& text) {
   const Text stripped = trimmed(text, nullptr, true, true);
   const std::string& bytes = stripped.bytes();
@@ -35,11 +36,8 @@ std::optional<std::string> plain_number(const Text& text) {
 
 std::optional<double> parse_float(const Text& text) {
   const auto digits = plain_number(text);
-  // strtod also reads hexadecimal and "nan(...)"; Python's float() does not.
-  if (!digits || digits->find_first_of("xX(") != std::string::npos) return std::nullopt;
-  char* end = nullptr;
-  const double value = std::strtod(digits->c_str(), &end);
-  if (end != digits->c_str() + digits->size()) return std::nullopt;
+  double value = 0;
+  if (!digits || !parse_float_digits(*digits, value)) return std::nullopt;
   return value;
 }
 
@@ -116,8 +114,11 @@ double rounded(double value, int precision) {
     return std::nearbyint(value / scale) * scale;
   }
   char buffer[512];
-  std::snprintf(buffer, sizeof buffer, "%.*f", precision, value);
-  return std::strtod(buffer, nullptr);
+  const auto end =
+      std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed, precision);
+  double out = value;
+  parse_float_digits(std::string_view(buffer, static_cast<std::size_t>(end.ptr - buffer)), out);
+  return out;
 }
 
 Value filter_round(Call& call) {

@@ -169,6 +169,7 @@ class Parser : private ExpressionParser {
   void parse_signature(MacroDefinition& macro) {
     expect_operator("(");
     while (!is_operator(")")) {
+      if (macro.parameters.size() >= kMaxArguments) fail_here("a macro has too many parameters");
       Parameter parameter;
       parameter.name = expect_name();
       for (const Parameter& other : macro.parameters) {

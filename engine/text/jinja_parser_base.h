@@ -45,6 +45,9 @@ class ParserBase {
 
   int max_depth() const { return max_depth_; }
 
+  // Of one call or macro; names are compared with each other.
+  static constexpr std::size_t kMaxArguments = 256;
+
  private:
   std::vector<Token> tokens_;  // ends with kEnd, which is never passed
   std::size_t position_ = 0;

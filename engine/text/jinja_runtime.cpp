@@ -172,6 +172,7 @@ std::int64_t Runtime::length(const Value& value) {
 Value Runtime::attribute(const Value& object, const std::string& name) {
   if (const auto* undefined = object.get<Undefined>()) fail(*undefined->what);
   if (Namespace* space = object.object()) {
+    charge(static_cast<std::int64_t>(space->attributes.size() / 16));
     const Value* value = space->find(name);
     return value == nullptr ? missing(object, name) : *value;
   }

@@ -251,7 +251,7 @@ const Value* Dict::find(const Value& key) const {
 }
 
 const Value* Dict::find(std::string_view key) const {
-  const auto found = strings_.find(std::string(key));
+  const auto found = strings_.find(key);
   return found == strings_.end() ? nullptr : &entries[found->second].second;
 }
 
@@ -363,6 +363,23 @@ std::string repr(const Value& value, std::size_t max_bytes) {
   std::string out;
   append_repr(out, value, max_bytes);
   return out;
+}
+
+bool parse_float_digits(std::string_view digits, double& out) {
+  const bool negative = !digits.empty() && digits[0] == '-';
+  if (negative || digits.starts_with('+')) digits.remove_prefix(1);
+  if (digits.empty() || digits[0] == '-' || digits.find('(') != digits.npos) return false;
+  double value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (end != digits.data() + digits.size()) return false;
+  if (error == std::errc::result_out_of_range) {
+    // Too near to zero or too far from it: only the exponent's sign tells.
+    value = digits.find("e-") != digits.npos || digits.find("E-") != digits.npos ? 0 : HUGE_VAL;
+  } else if (error != std::errc()) {
+    return false;
+  }
+  out = negative ? -value : value;
+  return true;
 }
 
 std::string repr_float(double value) {

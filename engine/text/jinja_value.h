@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -106,7 +107,7 @@ struct Dict {
 
  private:
   std::size_t index_of(const Value& key) const;
-  std::unordered_map<std::string, std::size_t> strings_;  // position of every string key
+  std::map<std::string, std::size_t, std::less<>> strings_;  // position of every string key
   std::size_t other_keys_ = 0;
 };
 Value make_dict(Dict dict);
@@ -128,5 +129,7 @@ std::string_view type_name(const Value& value);
 Text to_text(const Value& value, std::size_t max_bytes);
 std::string repr(const Value& value, std::size_t max_bytes);
 std::string repr_float(double value);
+// Python's float(text) for plain digits, in no locale; false: it is no number.
+bool parse_float_digits(std::string_view digits, double& out);
 
 }  // namespace quire::jinja
