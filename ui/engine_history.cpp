@@ -152,6 +152,7 @@ void EngineHistory::applyWork(const StepRecord& record, double begin, double end
   bar.preemptions = static_cast<int>(record.preempted.size());
   bar.admissions = static_cast<int>(record.admitted.size());
   bar.outcome = record.outcome;
+  bar.work = record.scheduled;
   bar.evictions = static_cast<int>(
       std::count_if(record.blocks.begin(), record.blocks.end(),
                     [](const BlockEvent& event) { return event.kind == BlockEventKind::kEvict; }));

@@ -116,10 +116,8 @@ QWidget* ServerPage::buildHead() {
           [this] { running() ? stopServer() : startServer(); });
   connect(m_copyAddress, &QPushButton::clicked, this,
           [this] { QApplication::clipboard()->setText(apiBase()); });
-  connect(m_useFreePort, &QPushButton::clicked, this, [this] {
-    m_port->setValue(m_useFreePort->property("port").toInt());
-    startServer();
-  });
+  connect(m_useFreePort, &QPushButton::clicked, this,
+          [this] { startOn(m_useFreePort->property("port").toInt()); });
   return box;
 }
 
@@ -215,6 +213,11 @@ void ServerPage::startServer() {
   begin(m_port->value());
 }
 
+void ServerPage::startOn(int port) {
+  m_port->setValue(port);
+  startServer();
+}
+
 void ServerPage::begin(int port) {
   m_busy = true;
   m_problem->hide();
@@ -241,8 +244,10 @@ void ServerPage::started(std::shared_ptr<Result<std::unique_ptr<HttpServer>>> re
   if (!result->ok()) {
     const Error& error = result->error();
     const bool taken = error.code == ErrorCode::kAddressInUse;
-    showProblem(QString::fromStdString(error.message),
-                taken ? find_free_port(m_settings->server.host, port + 1) : 0);
+    const QString text = QString::fromStdString(error.message);
+    const int freePort = taken ? find_free_port(m_settings->server.host, port + 1) : 0;
+    showProblem(text, freePort);
+    emit startFailed(text, freePort);
     refreshState();
     return;
   }

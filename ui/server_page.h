@@ -30,11 +30,14 @@ class ServerPage : public QWidget {
   ~ServerPage() override;
 
   void startServer();
+  void startOn(int port);  // keeps the port in the settings
   void stopServer();
   bool running() const { return m_server != nullptr; }
 
  signals:
   void addressChanged(const QString& address);  // empty: stopped
+  // Starting failed: a sentence, and a port that is free when the wanted one is taken (else 0).
+  void startFailed(const QString& text, int freePort);
 
  private:
   QWidget* buildHead();

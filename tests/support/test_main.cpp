@@ -51,6 +51,8 @@ void set_application_factory(std::function<QCoreApplication*(int&, char**)> fact
 
 int main(int argc, char** argv) {
   using namespace quire::test;
+  // A crash ends the run at once instead of waiting for a debugger's account of it.
+  qputenv("QTEST_DISABLE_STACK_DUMP", "1");
   std::unique_ptr<QCoreApplication> app(application_factory()(argc, argv));
   std::string unit;
   if (argc > 1 && argv[1][0] != '-') {
