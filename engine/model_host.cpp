@@ -85,7 +85,7 @@ Result<std::shared_ptr<HostedModel>> start_model(LoadJob& job, const ProgressCal
 
   model->id = job.id;
   model->path = job.path;
-  model->name = model->weights.name;
+  model->name = job.path == job.id ? model->weights.name : job.id;
   model->description = model->weights.description;
   model->backend_description = model->backend->name() + ": " + model->backend->description();
   model->config = flat.config();

@@ -33,7 +33,7 @@ struct LoadOptions {
 struct HostedModel {
   std::string id;  // the name clients see: library name, file stem or "builtin:tiny"
   std::string path;
-  std::string name;  // for people
+  std::string name;  // for people: the name it was chosen by
   std::string description;
   std::string backend_description;  // the CPU path in use
   ModelConfig config;

@@ -1,6 +1,7 @@
 #include "ui/engine_history.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace quire {
 namespace {
@@ -35,11 +36,16 @@ void EngineHistory::rejoin(const EngineSnapshot& snapshot) {
   m_blockSize = snapshot.block_size;
   m_totals = snapshot.totals;
   m_allChanged = true;
+  // A snapshot does not know whose contents a free block still holds; keep what was seen.
+  std::vector<BlockCell> before = std::exchange(m_blocks, {});
+  before.resize(snapshot.blocks.size());
   m_blocks.assign(snapshot.blocks.size(), {});
   m_freeBlocks = m_cachedBlocks = 0;
   for (std::size_t i = 0; i < snapshot.blocks.size(); ++i) {
     const BlockView& view = snapshot.blocks[i];
     m_blocks[i] = {view.ref_count, view.hashed, view.owner, -1, false};
+    if (view.owner == kNoRequest && view.hashed && before[i].hashed)
+      m_blocks[i].owner = before[i].owner;
     if (view.ref_count == 0) ++m_freeBlocks;
     if (view.ref_count == 0 && view.hashed) ++m_cachedBlocks;
   }

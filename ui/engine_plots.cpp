@@ -32,6 +32,7 @@ EnginePlots::EnginePlots(const EngineHistory* history, QWidget* parent)
   for (int row = 0; row + 1 < kNumRows; ++row) {
     m_plots[static_cast<std::size_t>(row)].rect->axis(QCPAxis::atBottom)->setTickLabels(false);
   }
+  m_plots.back().rect->axis(QCPAxis::atBottom)->setLabel(tr("seconds"));
   applyTheme();
 }
 
@@ -39,9 +40,11 @@ EnginePlots::Plot EnginePlots::addPlot(int row, const QStringList& names) {
   Plot plot;
   plot.rect = new QCPAxisRect(m_plot);
   plot.rect->setMinimumSize(60, 36);
-  plot.rect->setAutoMargins(QCP::msRight | QCP::msTop | QCP::msBottom);
-  plot.rect->setMargins(QMargins(52, 2, 4, 2));  // one left edge for all, whatever the labels
-  plot.rect->setMinimumMargins(QMargins(52, 2, 4, 2));
+  plot.rect->setAutoMargins(QCP::msRight | QCP::msBottom);
+  // One left edge for all, whatever the labels; half a label's height above the highest one.
+  const QMargins margins(52, fontMetrics().height() / 2 + 1, 10, 2);
+  plot.rect->setMargins(margins);
+  plot.rect->setMinimumMargins(margins);
   m_plot->plotLayout()->addElement(row, 0, plot.rect);
   auto* legend = new QCPLegend;
   plot.rect->insetLayout()->addElement(legend, Qt::AlignLeft | Qt::AlignTop);
@@ -76,6 +79,8 @@ void EnginePlots::applyTheme() {
       axis->setSubTickPen(Qt::NoPen);
       axis->setTickLabelColor(theme.textMuted);
       axis->setTickLabelFont(font());
+      axis->setLabelColor(theme.textMuted);
+      axis->setLabelFont(font());
       axis->grid()->setPen(QPen(theme.border, 0, Qt::DotLine));
     }
     for (QCPLayoutElement* element : plot.rect->insetLayout()->elements(false)) {

@@ -70,7 +70,19 @@ ServerPage::ServerPage(EngineClient* client, Settings* settings, QWidget* parent
   m_table->horizontalHeader()->setSectionResizeMode(RequestLogModel::kRequest,
                                                     QHeaderView::Stretch);
   m_table->horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
-  m_table->setColumnWidth(RequestLogModel::kClient, 180);
+  const std::pair<int, const char*> widths[] = {
+      {RequestLogModel::kTime, "00:00:00 "},
+      {RequestLogModel::kClient, "127.0.0.1 OpenAI/Python "},
+      {RequestLogModel::kStatus, "Status "},
+      {RequestLogModel::kPrompt, "Prompt "},
+      {RequestLogModel::kCached, "Cached "},
+      {RequestLogModel::kOutput, "Output "},
+      {RequestLogModel::kFirstToken, "First token "},
+      {RequestLogModel::kDuration, "Duration "}};
+  for (const auto& [column, sample] : widths) {
+    m_table->setColumnWidth(column,
+                            fontMetrics().horizontalAdvance(QString::fromLatin1(sample)) + 14);
+  }
   layout->addWidget(m_table, 1);
 
   connect(m_client, &EngineClient::modelChanged, this, &ServerPage::updateSnippet);
@@ -145,7 +157,9 @@ QWidget* ServerPage::buildSettings() {
   m_autostart->setChecked(m_settings->server.autostart);
   form->addRow(tr("&Address"), m_host);
   form->addRow(tr("&Port"), m_port);
-  form->addRow(tr("&Key"), keyRow);
+  auto* keyLabel = new QLabel(tr("&Key"), box);
+  keyLabel->setBuddy(m_key);
+  form->addRow(keyLabel, keyRow);
   form->addRow(m_autostart);
   auto* note =
       new QLabel(tr("Address, port and key take effect at the next start of the server."), box);
