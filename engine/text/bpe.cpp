@@ -1,7 +1,7 @@
 #include "engine/text/bpe.h"
 
 #include <algorithm>
-#include <limits>
+#include <functional>
 
 #include "engine/text/byte_alphabet.h"
 #include "engine/text/utf8.h"
@@ -9,11 +9,25 @@
 namespace quire {
 namespace {
 
-struct LaterFirst {  // std heaps keep the largest on top
-  bool operator()(const BpeScratch::Candidate& a, const BpeScratch::Candidate& b) const {
-    return a.order > b.order;
+BpeScratch::Candidate candidate(const Merge& merge, std::int32_t position) {
+  return (static_cast<std::uint64_t>(merge.rank) << 32) | static_cast<std::uint32_t>(position);
+}
+
+// The next candidate in order; false when none is left. `taken` counts those of `first` in use.
+bool take_next(BpeScratch& scratch, std::size_t& taken, BpeScratch::Candidate& next) {
+  auto& heap = scratch.heap;
+  const bool from_first =
+      taken < scratch.first.size() && (heap.empty() || scratch.first[taken] <= heap.front());
+  if (from_first) {
+    next = scratch.first[taken++];
+    return true;
   }
-};
+  if (heap.empty()) return false;
+  std::pop_heap(heap.begin(), heap.end(), std::greater<>());
+  next = heap.back();
+  heap.pop_back();
+  return true;
+}
 
 }  // namespace
 
@@ -110,42 +124,51 @@ bool BpeModel::append_fallback(std::string_view character, BpeScratch& scratch) 
   return true;
 }
 
-// Considers joining the symbol at `position` with its right neighbour.
-void BpeModel::offer(std::int32_t position, BpeScratch& scratch) const {
+// How the symbol at `position` merges with its right neighbour; null: not, or it is gone.
+const Merge* BpeModel::merge_at(std::int32_t position, const BpeScratch& scratch) const {
   const auto& left = scratch.symbols[static_cast<std::size_t>(position)];
-  if (left.next < 0) return;
-  const auto& right = scratch.symbols[static_cast<std::size_t>(left.next)];
-  const Merge* merge = merges_.find(left.id, right.id);
+  if (left.id < 0 || left.next < 0) return nullptr;
+  return merges_.find(left.id, scratch.symbols[static_cast<std::size_t>(left.next)].id);
+}
+
+void BpeModel::offer(std::int32_t position, BpeScratch& scratch) const {
+  const Merge* merge = merge_at(position, scratch);
   if (merge == nullptr) return;
-  const auto order =
-      (static_cast<std::uint64_t>(merge->rank) << 32) | static_cast<std::uint32_t>(position);
-  scratch.heap.push_back({order, merge->result});
-  std::push_heap(scratch.heap.begin(), scratch.heap.end(), LaterFirst{});
+  scratch.heap.push_back(candidate(*merge, position));
+  std::push_heap(scratch.heap.begin(), scratch.heap.end(), std::greater<>());
   ++scratch.num_candidates;
 }
 
-void BpeModel::merge_all(BpeScratch& scratch) const {
+void BpeModel::join(std::int32_t position, TokenId result, BpeScratch& scratch) const {
   auto& symbols = scratch.symbols;
-  auto& heap = scratch.heap;
-  heap.clear();
-  for (std::size_t i = 0; i + 1 < symbols.size(); ++i) offer(static_cast<std::int32_t>(i), scratch);
-  while (!heap.empty()) {
-    std::pop_heap(heap.begin(), heap.end(), LaterFirst{});
-    const auto candidate = heap.back();
-    heap.pop_back();
-    const auto position = static_cast<std::int32_t>(candidate.order & 0xFFFFFFFFu);
-    auto& left = symbols[static_cast<std::size_t>(position)];
-    if (left.id < 0 || left.next < 0) continue;
-    auto& right = symbols[static_cast<std::size_t>(left.next)];
-    // Either side may have been merged since the pair was offered.
-    const Merge* merge = merges_.find(left.id, right.id);
-    if (merge == nullptr || merge->result != candidate.result) continue;
-    left.id = candidate.result;
-    right.id = -1;
-    left.next = right.next;
-    if (right.next >= 0) symbols[static_cast<std::size_t>(right.next)].previous = position;
-    if (left.previous >= 0) offer(left.previous, scratch);
-    offer(position, scratch);
+  auto& left = symbols[static_cast<std::size_t>(position)];
+  auto& right = symbols[static_cast<std::size_t>(left.next)];
+  left.id = result;
+  right.id = -1;
+  left.next = right.next;
+  if (right.next >= 0) symbols[static_cast<std::size_t>(right.next)].previous = position;
+  if (left.previous >= 0) offer(left.previous, scratch);
+  offer(position, scratch);
+}
+
+void BpeModel::merge_all(BpeScratch& scratch) const {
+  scratch.first.clear();
+  scratch.heap.clear();
+  for (std::size_t i = 0; i + 1 < scratch.symbols.size(); ++i) {
+    const auto position = static_cast<std::int32_t>(i);
+    if (const Merge* merge = merge_at(position, scratch))
+      scratch.first.push_back(candidate(*merge, position));
+  }
+  scratch.num_candidates += scratch.first.size();
+  std::sort(scratch.first.begin(), scratch.first.end());
+  std::size_t taken = 0;
+  BpeScratch::Candidate next = 0;
+  while (take_next(scratch, taken, next)) {
+    const auto position = static_cast<std::int32_t>(next & 0xFFFFFFFFU);
+    const Merge* merge = merge_at(position, scratch);
+    // Either side may have been merged since: the pair there now has its own candidate.
+    if (merge != nullptr && candidate(*merge, position) == next)
+      join(position, merge->result, scratch);
   }
 }
 

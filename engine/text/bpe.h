@@ -59,18 +59,17 @@ struct BpeScratch {
     TokenId id = -1;  // -1: merged away
     std::int32_t previous = -1, next = -1;
   };
-  struct Candidate {
-    std::uint64_t order = 0;  // rank << 32 | position
-    TokenId result = -1;
-  };
+  // Pairs that may merge, as rank << 32 | position of the left symbol.
+  using Candidate = std::uint64_t;
   std::vector<Symbol> symbols;
-  std::vector<Candidate> heap;
+  std::vector<Candidate> first;  // of the untouched piece, sorted
+  std::vector<Candidate> heap;   // that merging brought about
   std::string spelling;
-  std::uint64_t num_candidates = 0;  // ever pushed: the work done, which tests bound
+  std::uint64_t num_candidates = 0;  // ever made: the work done, which tests bound
 };
 
 // Byte-pair encoding of one pre-token: repeatedly joins the neighbouring pair of lowest rank, the
-// leftmost of equals. O(n log n): a heap of candidate pairs over a linked list of symbols (n - 1
+// leftmost of equals. O(n log n): candidate pairs in order over a linked list of symbols (n - 1
 // candidates at first, at most two more per merge). Immutable; any thread.
 class BpeModel {
  public:
@@ -88,7 +87,9 @@ class BpeModel {
   void append_bytes(std::string_view piece, BpeScratch& scratch) const;
   void append_characters(std::string_view piece, BpeScratch& scratch) const;
   bool append_fallback(std::string_view character, BpeScratch& scratch) const;
+  const Merge* merge_at(std::int32_t position, const BpeScratch& scratch) const;
   void offer(std::int32_t position, BpeScratch& scratch) const;
+  void join(std::int32_t position, TokenId result, BpeScratch& scratch) const;
   void merge_all(BpeScratch& scratch) const;
 
   const Vocabulary* vocabulary_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <unordered_map>
 
 #include "engine/text/byte_alphabet.h"
 
@@ -62,20 +63,21 @@ std::string bytes_of(std::string_view text, TokenSpelling spelling, bool byte_fa
   return replace_bars(text);
 }
 
-// What running text shows for each id.
+// What running text shows for each id. An added token shows what it was matched as.
 StringPool token_bytes_pool(const TokenizerParts& parts, const std::vector<bool>& control) {
-  std::vector<bool> verbatim(control.size(), false);
-  for (const AddedToken& token : parts.added) verbatim[static_cast<std::size_t>(token.id)] = true;
+  std::unordered_map<TokenId, std::string> added;
+  for (const AddedToken& token : parts.added)
+    added[token.id] = token.normalized ? parts.normalizer.apply(token.content) : token.content;
   StringPool pool;
   for (TokenId id = 0; id < parts.vocabulary.size(); ++id) {
-    const std::string_view text = parts.vocabulary.text(id);
-    const auto index = static_cast<std::size_t>(id);
-    if (control[index]) {
+    const auto found = added.find(id);
+    if (control[static_cast<std::size_t>(id)]) {
       pool.push({});
-    } else if (verbatim[index] && parts.spelling == TokenSpelling::kByteLevel) {
-      pool.push(text);
+    } else if (found == added.end()) {
+      pool.push(bytes_of(parts.vocabulary.text(id), parts.spelling, parts.bpe.byte_fallback));
     } else {
-      pool.push(bytes_of(text, parts.spelling, parts.bpe.byte_fallback));
+      pool.push(parts.spelling == TokenSpelling::kBars ? replace_bars(found->second)
+                                                       : found->second);
     }
   }
   return pool;

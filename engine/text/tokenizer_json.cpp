@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "engine/text/tokenizer_json_parts.h"
@@ -44,6 +45,18 @@ Status read_added(const json& root, std::vector<AddedToken>& added) {
     token.rstrip = json_bool(item, "rstrip", false);
     added.push_back(std::move(token));
   }
+  return Ok{};
+}
+
+// A small file may not name a huge vocabulary by its highest id alone.
+Status check_density(const TokenizerJson& file, const std::vector<AddedToken>& added) {
+  TokenId last = -1;
+  for (const TokenId id : file.vocab_ids) last = std::max(last, id);
+  for (const AddedToken& token : added) last = std::max(last, token.id);
+  const std::size_t named = file.vocab_ids.size() + added.size();
+  if (file.vocab_ids.empty()) return bad_section("model", "no tokens");
+  if (static_cast<std::size_t>(last) > 4 * named + 65536)
+    return bad_section("model", "ids with too many gaps between them");
   return Ok{};
 }
 
@@ -142,8 +155,8 @@ Result<std::unique_ptr<Tokenizer>> tokenizer_from_json(std::string_view tokenize
   QUIRE_RETURN_IF_ERROR(check_model(model));
   TokenizerParts parts;
   QUIRE_RETURN_IF_ERROR(read_added(file.rest, parts.added));
+  QUIRE_RETURN_IF_ERROR(check_density(file, parts.added));
   parts.vocabulary = make_vocabulary(file, parts.added);
-  if (parts.vocabulary.size() == 0) return bad_section("model", "no tokens");
   QUIRE_RETURN_IF_ERROR(read_merges(file.merges, parts));
   QUIRE_RETURN_IF_ERROR(read_model(model, parts));
   QUIRE_RETURN_IF_ERROR(read_pipeline(file.rest, parts));

@@ -55,7 +55,7 @@ class TestTokenizerGolden : public QObject {
              "QUIRE_TEST_DATA is set, but tokenizers/NAME/tokenizer.json is missing");
     auto tokenizer = tokenizer_from_json(json, {});
     QVERIFY2(tokenizer.ok(), tokenizer.ok() ? "" : tokenizer.error().message.c_str());
-    compare(**tokenizer, c.name);
+    compare(**tokenizer, c.name, true);
   }
 
   void ggufEncodesAsThePythonPackage_data() { cases(); }
@@ -72,7 +72,7 @@ class TestTokenizerGolden : public QObject {
     QVERIFY2(file.ok(), file.ok() ? "" : file.error().message.c_str());
     auto tokenizer = tokenizer_from_gguf(**file);
     QVERIFY2(tokenizer.ok(), tokenizer.ok() ? "" : tokenizer.error().message.c_str());
-    compare(**tokenizer, c.name);
+    compare(**tokenizer, c.name, false);
   }
 
   void starterModelEncodesAsThePythonPackage() {
@@ -83,7 +83,7 @@ class TestTokenizerGolden : public QObject {
     QVERIFY2(file.ok(), file.ok() ? "" : file.error().message.c_str());
     auto tokenizer = tokenizer_from_gguf(**file);
     QVERIFY2(tokenizer.ok(), tokenizer.ok() ? "" : tokenizer.error().message.c_str());
-    compare(**tokenizer, "smollm2");
+    compare(**tokenizer, "smollm2", true);
     QCOMPARE((*tokenizer)->bos_id(), 1);
     QCOMPARE((*tokenizer)->adds_bos(), false);
     QCOMPARE((*tokenizer)->end_ids(), (std::vector<TokenId>{2, 0}));
@@ -105,9 +105,10 @@ class TestTokenizerGolden : public QObject {
     return data.missing ? std::string() : read_file(data.path);
   }
 
-  void compare(const Tokenizer& tokenizer, const std::string& name) {
-    const std::vector<Golden> golden = read_golden(name);
+  void compare(const Tokenizer& tokenizer, const std::string& name, bool with_long_line) {
+    std::vector<Golden> golden = read_golden(name);
     QCOMPARE(golden.size(), corpus_.size() + 1);
+    if (!with_long_line) golden.pop_back();
     for (std::size_t i = 0; i < golden.size(); ++i) {
       const auto ids = tokenizer.encode(i < corpus_.size() ? corpus_[i] : long_line(), {});
       if (hash_ids(ids) == golden[i].hash) continue;
