@@ -63,8 +63,8 @@ struct KvSpec {
   std::vector<KvLayerSpec> layers;
 };
 
-// Every layer's K and V in blocks of block_size tokens, plus one scratch block behind the pool that
-// padding rows (slot -1) are written to. Layout and element type are the backend's.
+// Every layer's K and V in blocks of block_size tokens. Padding rows (slot -1) are written to a
+// scratch block behind the pool, or not at all. Layout and element type are the backend's.
 class KvPool {
  public:
   virtual ~KvPool() = default;
@@ -124,6 +124,8 @@ class Backend {
 
   // Loading. `parts` are stacked by rows and share cols.
   virtual std::unique_ptr<Matrix> pack(std::span<const MatrixView> parts) = 0;
+  // A matrix that only embed() will read; a backend may leave it where it is stored.
+  virtual std::unique_ptr<Matrix> pack_table(const MatrixView& table) { return pack({&table, 1}); }
   virtual std::unique_ptr<Vector> upload(std::span<const float> values) = 0;
   virtual std::unique_ptr<Buffer> allocate(int max_rows, int width) = 0;
   virtual std::unique_ptr<KvPool> allocate_kv(const KvSpec& spec, int num_blocks,

@@ -55,7 +55,10 @@ class CpuBackend final : public Backend {
   }
 
   std::unique_ptr<Matrix> pack(std::span<const MatrixView> parts) override {
-    return std::make_unique<CpuMatrix>(parts, pool_);
+    return std::make_unique<CpuMatrix>(parts, &pool_);
+  }
+  std::unique_ptr<Matrix> pack_table(const MatrixView& table) override {
+    return std::make_unique<CpuMatrix>(std::span(&table, 1), nullptr);
   }
   std::unique_ptr<Vector> upload(std::span<const float> values) override {
     return std::make_unique<CpuVector>(values);

@@ -190,6 +190,12 @@ QUIRE_INLINE __m256i broadcast4(const void* p) {
   return _mm256_set1_epi32(bits);
 }
 
+// Has a running sum computed where it is written. GCC otherwise moves all additions of an unrolled
+// block behind all its multiplications and spills the products.
+QUIRE_INLINE void settle(__m256i& sum) {
+  asm("" : "+x"(sum));
+}
+
 // A K block's scales and minimums of 8 rows as pairs of 16-bit values (inputs 0-15, 16-31).
 template <PackedFormat F, int Half>
 struct BlockScales {
@@ -253,6 +259,8 @@ QUIRE_INLINE void unsigned_dots(const std::uint8_t* block, const std::int8_t* co
         const __m256i p0 = _mm256_maddubs_epi16(w0, x), p1 = _mm256_maddubs_epi16(w1, x);
         words[m][0] = step == 0 ? p0 : _mm256_add_epi16(words[m][0], p0);
         words[m][1] = step == 0 ? p1 : _mm256_add_epi16(words[m][1], p1);
+        settle(words[m][0]);
+        settle(words[m][1]);
       });
     });
     constexpr int kPart = run * kRun / 4;
@@ -264,6 +272,8 @@ QUIRE_INLINE void unsigned_dots(const std::uint8_t* block, const std::int8_t* co
       const __m256i d1 = _mm256_madd_epi16(words[m][1], f1);
       dots[m][0] = run == 0 ? d0 : _mm256_add_epi32(dots[m][0], d0);
       dots[m][1] = run == 0 ? d1 : _mm256_add_epi32(dots[m][1], d1);
+      settle(dots[m][0]);
+      settle(dots[m][1]);
     });
   });
 }
@@ -282,6 +292,7 @@ QUIRE_INLINE void signed_dots(const std::uint8_t* planes, const std::int8_t* con
         const __m256i x = _mm256_sign_epi8(broadcast4(q[m] + at + 4 * group), w);
         const __m256i d = _mm256_madd_epi16(_mm256_maddubs_epi16(magnitudes, x), ones);
         dots[m][half] = group == 0 ? d : _mm256_add_epi32(dots[m][half], d);
+        settle(dots[m][half]);
       });
     });
   });

@@ -16,6 +16,7 @@ constexpr int kItemsPerThread = 6;
 }  // namespace
 
 void Linear::reserve(const CpuMatrix& weight, int rows, bool normed) {
+  QUIRE_CHECK(weight.packed(), weight.rows(), weight.cols());
   const std::size_t values = static_cast<std::size_t>(rows) * weight.cols();
   prepared_ = {};
   prepared_.rows = rows;

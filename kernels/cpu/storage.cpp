@@ -9,7 +9,7 @@ std::int64_t CpuMatrix::Part::num_panels() const {
   return (source.rows + kPanelRows - 1) / kPanelRows;
 }
 
-CpuMatrix::CpuMatrix(std::span<const MatrixView> parts, ThreadPool& pool) {
+CpuMatrix::CpuMatrix(std::span<const MatrixView> parts, ThreadPool* pool) {
   QUIRE_CHECK(!parts.empty());
   cols_ = parts.front().cols;
   for (const MatrixView& view : parts) {
@@ -19,9 +19,10 @@ CpuMatrix::CpuMatrix(std::span<const MatrixView> parts, ThreadPool& pool) {
     part.source = view;
     part.first_row = rows_;
     part.panel_bytes = panel_bytes(view.dtype, view.cols);
-    part.panels = AlignedBytes(part.panel_bytes * part.num_panels());
     rows_ += view.rows;
-    pool.run(part.num_panels(), [&part](int panel, int) {
+    if (pool == nullptr) continue;
+    part.panels = AlignedBytes(part.panel_bytes * part.num_panels());
+    pool->run(part.num_panels(), [&part](int panel, int) {
       pack_panel(part.source, panel, part.panels.data() + panel * part.panel_bytes);
     });
   }

@@ -10,7 +10,7 @@
 namespace quire::cpu {
 
 // Stacked weights, each part packed in panels of 16 rows (format.h). The sources stay referenced:
-// embed() decodes rows from them.
+// embed() decodes rows from them. Without a pool nothing is packed, and only embed() can use it.
 class CpuMatrix final : public Matrix {
  public:
   struct Part {
@@ -25,13 +25,14 @@ class CpuMatrix final : public Matrix {
     }
   };
 
-  CpuMatrix(std::span<const MatrixView> parts, ThreadPool& pool);
+  CpuMatrix(std::span<const MatrixView> parts, ThreadPool* pool);
 
   std::int64_t rows() const override { return rows_; }
   std::int64_t cols() const override { return cols_; }
   std::size_t bytes() const override;
   const std::vector<Part>& parts() const { return parts_; }
   const Part& part_of(std::int64_t row) const;
+  bool packed() const { return bytes() > 0; }
   bool needs_quantised() const { return needs_quantised_; }  // some part has a quantised type
   bool needs_floats() const { return needs_floats_; }        // some part has a plain type
 
