@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -79,7 +80,7 @@ class KvPool {
   virtual void poison() = 0;
 };
 
-// A step's layout (host memory; shapes as in engine/core/batch.h). Valid until the next begin_step.
+// A step's layout (host memory; shapes as in engine/core/batch.h). Valid until end_step.
 struct BatchView {
   int num_tokens = 0;
   int num_reqs = 0;
@@ -90,6 +91,8 @@ struct BatchView {
   const std::int32_t* seq_lens = nullptr;  // [num_reqs]; 0 = padding row: attention output is zero
   const std::int32_t* block_table = nullptr;  // [num_reqs, max_blocks]
   int max_blocks = 0;
+  // Once set, operations may stop early and what they write is unspecified. May be null.
+  const std::atomic<bool>* cancel = nullptr;
 };
 
 struct RopeParams {
@@ -134,6 +137,8 @@ class Backend {
 
   // One step. begin_step fixes the layout; the operations then work on its num_tokens rows.
   virtual void begin_step(const BatchView& batch) = 0;
+  // What begin_step was given is not read any more.
+  virtual void end_step() {}
   // x[n, hidden] = rows of `table` at input_ids, decoded to float32, times `scale`.
   virtual void embed(const Matrix& table, float scale, Buffer& x) = 0;
   // out = rmsnorm(x) * weight, then linear (+ bias when given).

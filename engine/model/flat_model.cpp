@@ -102,25 +102,33 @@ class PackedFlatModel : public FlatModel {
     QUIRE_CHECK(x_ != nullptr && batch.num_tokens <= x_->max_rows(), batch.num_tokens);
     QUIRE_CHECK(logits.size() == logits_rows.size() * static_cast<std::size_t>(config_.vocab_size),
                 logits.size(), logits_rows.size());
-    auto cancelled = [&cancel] { return cancel.load(std::memory_order_relaxed); };
-    backend_.begin_step(batch);
-    backend_.embed(*weights_.embed, 1.0f, *x_);
-    for (int i = 0; i < config_.num_layers; ++i) {
-      // Also polled inside the layer: a long chunk over a long context spends most of it in one
-      // half.
-      if (cancelled()) return false;
-      attention_half(i, pool);
-      if (cancelled()) return false;
-      mlp_half(i);
-    }
-    if (cancelled()) return false;
-    if (logits_rows.empty()) return true;
-    const Matrix& head = weights_.lm_head != nullptr ? *weights_.lm_head : *weights_.embed;
-    backend_.head(*x_, logits_rows, *weights_.output_norm, config_.norm_eps, head, logits);
-    return true;
+    BatchView view = batch;
+    view.cancel = &cancel;
+    backend_.begin_step(view);
+    const bool done = run_layers(pool, logits_rows, logits, cancel);
+    backend_.end_step();
+    return done;
   }
 
  private:
+  // False once `cancel` is set: the backend then stops inside its operations, so that nothing
+  // computed since is of use.
+  bool run_layers(KvPool& pool, std::span<const std::int32_t> logits_rows, std::span<float> logits,
+                  const std::atomic<bool>& cancel) {
+    backend_.embed(*weights_.embed, 1.0f, *x_);
+    for (int i = 0; i < config_.num_layers; ++i) {
+      if (cancel) return false;
+      attention_half(i, pool);
+      if (cancel) return false;
+      mlp_half(i);
+    }
+    if (!cancel && !logits_rows.empty()) {
+      const Matrix& head = weights_.lm_head != nullptr ? *weights_.lm_head : *weights_.embed;
+      backend_.head(*x_, logits_rows, *weights_.output_norm, config_.norm_eps, head, logits);
+    }
+    return !cancel;
+  }
+
   void attention_half(int i, KvPool& pool) {
     const PackedLayer& layer = weights_.layers[static_cast<std::size_t>(i)];
     const QkvShape shape = config_.qkv_shape();

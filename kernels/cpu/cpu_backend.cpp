@@ -76,7 +76,9 @@ class CpuBackend final : public Backend {
   void begin_step(const BatchView& batch) override {
     batch_ = batch;
     rope_.begin_step();
+    pool_.set_cancel(batch.cancel);
   }
+  void end_step() override { pool_.set_cancel(nullptr); }
   void embed(const Matrix& table, float scale, Buffer& x) override;
   void norm_qkv(const Buffer& x, const Vector& norm_weight, float eps, const Matrix& qkv,
                 const Vector* bias, Buffer& out) override;

@@ -49,7 +49,9 @@ void ThreadPool::run_items(std::int64_t count, Function function, const void* co
   QUIRE_CHECK(count >= 0 && count <= static_cast<std::int64_t>(kItemMask), count);
   if (count == 0) return;
   if (count == 1 || workers_.empty()) {
-    for (std::int64_t i = 0; i < count; ++i) function(context, static_cast<int>(i), 0);
+    for (std::int64_t i = 0; i < count && !cancelled(); ++i) {
+      function(context, static_cast<int>(i), 0);
+    }
     return;
   }
   function_.store(function, std::memory_order_relaxed);
@@ -75,7 +77,9 @@ bool ThreadPool::run_one(int thread) {
   } while (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel,
                                           std::memory_order_acquire));
   const Function function = function_.load(std::memory_order_relaxed);
-  function(context_.load(std::memory_order_relaxed), static_cast<int>(next_item(ticket)), thread);
+  if (!cancelled()) {
+    function(context_.load(std::memory_order_relaxed), static_cast<int>(next_item(ticket)), thread);
+  }
   done_.fetch_add(1, std::memory_order_acq_rel);
   return true;
 }

@@ -33,6 +33,10 @@ class ThreadPool {
 
   int num_threads() const { return static_cast<int>(workers_.size()) + 1; }
 
+  // Once *flag is true, items that have not begun are skipped. Null: none are. The flag is read
+  // until it is replaced.
+  void set_cancel(const std::atomic<bool>* flag) { cancel_.store(flag); }
+
   // Calls body(item, thread) for every item in [0, count), count < 2^24; thread is in
   // [0, num_threads). Returns when all are done; what they wrote is then visible here.
   template <typename Body>
@@ -51,6 +55,10 @@ class ThreadPool {
   void run_items(std::int64_t count, Function function, const void* context);
   // Takes one item of the published job and runs it; false when there is none.
   bool run_one(int thread);
+  bool cancelled() const {
+    const std::atomic<bool>* flag = cancel_.load(std::memory_order_relaxed);
+    return flag != nullptr && flag->load(std::memory_order_relaxed);
+  }
   void work(int thread);
   void sleep_until_work();
   bool has_work() const;
@@ -65,6 +73,7 @@ class ThreadPool {
   std::atomic<bool> stopping_{false};
   std::atomic<Function> function_{nullptr};
   std::atomic<const void*> context_{nullptr};
+  std::atomic<const std::atomic<bool>*> cancel_{nullptr};
   std::vector<std::thread> workers_;
 };
 
