@@ -1,5 +1,6 @@
 #include "ui/chat_database.h"
 
+#include <QDateTime>
 #include <QDir>
 #include <QFile>
 #include <QFileInfo>
@@ -189,7 +190,7 @@ bool ChatDatabase::execute(const QString& sql, const QVariantList& values, QStri
     for (const QVariant& value : values) query.addBindValue(value);
     if (query.exec()) return true;
   }
-  error = query.lastError().databaseText();
+  error = query.lastError().text();
   return false;
 }
 
@@ -215,7 +216,7 @@ QSqlQuery ChatDatabase::read(const QString& sql, const QVariantList& values) {
     query.exec();
   }
   if (query.lastError().isValid() && !std::exchange(m_readProblemSaid, true)) {
-    emit notice(tr("Some of your chats cannot be read: %1.").arg(query.lastError().databaseText()));
+    emit notice(tr("Some of your chats cannot be read: %1.").arg(query.lastError().text()));
   }
   return query;
 }
@@ -262,11 +263,11 @@ QStringList ChatDatabase::search(const QString& text) {
   }
   pattern = QLatin1Char('%') + pattern + QLatin1Char('%');
   QStringList ids;
-  QSqlQuery query = read(
-      QStringLiteral("SELECT id FROM chats WHERE deleted = 0 AND (title LIKE ?1 ESCAPE '\\' OR "
-                     "id IN (SELECT chat FROM messages WHERE content LIKE ?1 ESCAPE '\\')) "
-                     "ORDER BY updated DESC"),
-      {pattern});
+  QSqlQuery query =
+      read(QStringLiteral("SELECT id FROM chats WHERE deleted = 0 AND (title LIKE ? ESCAPE '\\' OR "
+                          "id IN (SELECT chat FROM messages WHERE content LIKE ? ESCAPE '\\')) "
+                          "ORDER BY updated DESC"),
+           {pattern, pattern});
   while (query.next()) ids << query.value(0).toString();
   return ids;
 }
@@ -300,10 +301,10 @@ void ChatDatabase::saveMessage(const QString& chatId, const Message& message) {
   const bool saved = write(
       QStringLiteral(
           "INSERT INTO messages (id, chat, position, role, content, state, error, stats, created) "
-          "VALUES (?1, ?2, (SELECT coalesce(max(position), -1) + 1 FROM messages WHERE chat = ?2), "
-          "?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT(id) DO UPDATE SET content = excluded.content, "
+          "VALUES (?, ?, (SELECT coalesce(max(position), -1) + 1 FROM messages WHERE chat = ?), "
+          "?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET content = excluded.content, "
           "state = excluded.state, error = excluded.error, stats = excluded.stats"),
-      {message.id, chatId, static_cast<int>(message.role), stored(message.content),
+      {message.id, chatId, chatId, static_cast<int>(message.role), stored(message.content),
        static_cast<int>(message.state), stored(message.error), toJson(message.stats),
        milliseconds(message.created)});
   if (saved && message.state != MessageState::Streaming) {

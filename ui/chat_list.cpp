@@ -1,8 +1,10 @@
 #include "ui/chat_list.h"
 
+#include <QAction>
 #include <QEvent>
 #include <QHBoxLayout>
 #include <QKeyEvent>
+#include <QKeySequence>
 #include <QLabel>
 #include <QLineEdit>
 #include <QListView>
@@ -14,6 +16,7 @@
 #include <algorithm>
 
 #include "ui/icons.h"
+#include "ui/theme.h"
 
 namespace quire {
 namespace {
@@ -196,6 +199,25 @@ ChatList::ChatList(QWidget* parent)
   connect(m_searchTimer, &QTimer::timeout, this,
           [this] { emit searchWanted(m_search->text().trimmed()); });
   updateHint();
+  applyTheme();
+}
+
+void ChatList::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::PaletteChange) applyTheme();
+  QWidget::changeEvent(event);
+}
+
+void ChatList::applyTheme() {
+  const Theme& theme = Theme::current();
+  const QString sheet =
+      QStringLiteral(
+          "QListView { background: transparent; outline: none; }"
+          "QListView::item { padding: 6px 8px; border-radius: 6px; color: %1; }"
+          "QListView::item:hover { background: %2; }"
+          "QListView::item:selected { background: %3; color: %1; }"
+          "QListView::item:focus { border: 1px solid %4; }")
+          .arg(theme.text.name(), theme.raised.name(), theme.infoBack.name(), theme.accent.name());
+  if (m_view->styleSheet() != sheet) m_view->setStyleSheet(sheet);
 }
 
 void ChatList::setCurrent(const QString& id) {

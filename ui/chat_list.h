@@ -66,11 +66,13 @@ class ChatList : public QWidget {
 
  protected:
   bool eventFilter(QObject* object, QEvent* event) override;
+  void changeEvent(QEvent* event) override;
 
  private:
   void onSearchChanged();
   void showMenu(const QPoint& at);
   void updateHint();
+  void applyTheme();
 
   ChatListModel* m_model;
   QListView* m_view;

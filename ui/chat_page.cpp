@@ -106,6 +106,8 @@ ChatPage::ChatPage(EngineClient* client, ChatStore* store, QWidget* parent)
 }
 
 ChatPage::~ChatPage() {
+  // Sessions outlive the members their signals would use.
+  for (ChatSession* session : std::as_const(m_sessions)) session->disconnect(this);
   m_transcript->setSession(nullptr);
 }
 
@@ -162,6 +164,15 @@ ChatSession* ChatPage::makeSession(const QString& id) {
   });
   connect(session, &ChatSession::reset, this, [this, session] {
     if (session == m_session) updateState();
+  });
+  connect(session, &ChatSession::textAppended, this, [this, session](int index) {
+    const MessageStats& stats = session->messages()[index].stats;
+    const auto model = m_client->model();
+    if (session != m_session || model == nullptr || stats.promptTokens <= 0) return;
+    PromptSize size;
+    size.tokens = stats.promptTokens + std::max(0, stats.outputTokens);
+    size.contextTokens = model->engine.effective_context();
+    m_composer->setSize(size);
   });
   connect(session, &ChatSession::tooLong, this, [this, session](int prompt, int context) {
     if (session == m_session) onTooLong(prompt, context);
@@ -338,8 +349,8 @@ void ChatPage::updateState() {
   m_middle->setCurrentIndex(m_session->messages().isEmpty() ? 0 : 1);
   if (model != nullptr) {
     m_emptyTitle->setText(tr("Ask anything"));
-    m_emptyText->setText(tr("%1 answers on this machine. Nothing you write leaves it.")
-                             .arg(model->name.isEmpty() ? model->id : model->name));
+    m_emptyText->setText(
+        tr("%1 answers on this machine. Nothing you write leaves it.").arg(model->id));
   } else {
     m_emptyTitle->setText(loading ? tr("Loading the model…") : tr("No model is loaded"));
     m_emptyText->setText(loading ? tr("You can write your first message meanwhile.")

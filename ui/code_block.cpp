@@ -3,11 +3,13 @@
 #include <QApplication>
 #include <QClipboard>
 #include <QEvent>
+#include <QFontMetricsF>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QPlainTextEdit>
 #include <QScrollBar>
 #include <QTextBlock>
+#include <QTextCursor>
 #include <QTimer>
 #include <QToolButton>
 #include <QVBoxLayout>
@@ -62,7 +64,9 @@ CodeBlock::CodeBlock(QWidget* parent)
   m_edit->document()->setDocumentMargin(kMargin);
   m_edit->setAccessibleName(tr("Code"));
   m_edit->viewport()->installEventFilter(this);
+  m_edit->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
   layout->addWidget(m_edit);
+  setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
   applyTheme();
 }
 

@@ -1,5 +1,6 @@
 #include "ui/context_meter.h"
 
+#include <QFontMetrics>
 #include <QLocale>
 #include <QPainter>
 

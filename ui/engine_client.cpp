@@ -1,6 +1,7 @@
 #include "ui/engine_client.h"
 
 #include <QMetaObject>
+#include <QThread>
 #include <atomic>
 #include <chrono>
 #include <mutex>

@@ -1,5 +1,6 @@
 #include "ui/main_window.h"
 
+#include <QAction>
 #include <QActionGroup>
 #include <QApplication>
 #include <QCloseEvent>
@@ -7,8 +8,11 @@
 #include <QDragEnterEvent>
 #include <QFileDialog>
 #include <QFileInfo>
+#include <QFrame>
 #include <QHBoxLayout>
 #include <QLabel>
+#include <QMenu>
+#include <QMenuBar>
 #include <QMimeData>
 #include <QProgressBar>
 #include <QScreen>
@@ -17,6 +21,7 @@
 #include <QStatusBar>
 #include <QStyle>
 #include <QToolButton>
+#include <QUrl>
 #include <QVBoxLayout>
 
 #include "engine/paths.h"
@@ -97,6 +102,7 @@ MainWindow::MainWindow(EngineClient* client, ChatStore* store, Settings* setting
   connect(m_client, &EngineClient::statusChanged, this, &MainWindow::updateStatus);
   connect(m_client, &EngineClient::modelChanged, this, &MainWindow::updateStatus);
   updateStatus();
+  applyRailTheme();
   restoreLayout();
   showPage(Chat);
 }
@@ -175,11 +181,7 @@ void MainWindow::buildDock() {
   });
   connect(m_dock, &QDockWidget::visibilityChanged, this,
           [this] { m_dockAction->setChecked(!m_dock->isHidden()); });
-  // The dock's own close button is a choice too.
-  connect(m_dock->toggleViewAction(), &QAction::triggered, this, [this](bool wanted) {
-    m_dockWanted = wanted;
-    m_dockChosen = true;
-  });
+  m_dock->installEventFilter(this);
 }
 
 void MainWindow::buildStatusBar() {
@@ -219,7 +221,9 @@ void MainWindow::updateDock() {
       m_dockWanted && room && m_pages->currentIndex() != EngineView && m_dock->widget() != nullptr;
   if (m_dock->isHidden() != show) return;
   m_dock->setVisible(show);
-  if (show) resizeDocks({m_dock}, {kDockWidth}, Qt::Horizontal);
+  if (show && !std::exchange(m_dockSized, true)) {
+    resizeDocks({m_dock}, {kDockWidth}, Qt::Horizontal);
+  }
 }
 
 void MainWindow::start(const QString& model) {
@@ -288,7 +292,8 @@ void MainWindow::restoreLayout() {
   QSettings layout(layoutFile(), QSettings::IniFormat);
   const QByteArray geometry = layout.value(QStringLiteral("window/geometry")).toByteArray();
   if (geometry.isEmpty() || !restoreGeometry(geometry)) resize(1280, 800);
-  restoreState(layout.value(QStringLiteral("window/state")).toByteArray(), kLayoutVersion);
+  m_dockSized =
+      restoreState(layout.value(QStringLiteral("window/state")).toByteArray(), kLayoutVersion);
   m_dockChosen = layout.value(QStringLiteral("engine/chosen"), false).toBool();
   m_dockWanted = layout.value(QStringLiteral("engine/wanted"), true).toBool();
   m_chatPage->restoreLayout(layout.value(QStringLiteral("chat/splitter")).toByteArray());
@@ -310,6 +315,15 @@ void MainWindow::closeEvent(QCloseEvent* event) {
   saveLayout();
   m_chatPage->finish();
   QMainWindow::closeEvent(event);
+}
+
+// The dock's own close button is a choice too.
+bool MainWindow::eventFilter(QObject* object, QEvent* event) {
+  if (object == m_dock && event->type() == QEvent::Close) {
+    m_dockWanted = false;
+    m_dockChosen = true;
+  }
+  return QMainWindow::eventFilter(object, event);
 }
 
 void MainWindow::resizeEvent(QResizeEvent* event) {

@@ -49,6 +49,7 @@ class MainWindow : public QMainWindow {
   void dragEnterEvent(QDragEnterEvent* event) override;
   void dropEvent(QDropEvent* event) override;
   void changeEvent(QEvent* event) override;
+  bool eventFilter(QObject* object, QEvent* event) override;
 
  private:
   void buildPages();
@@ -86,6 +87,7 @@ class MainWindow : public QMainWindow {
   QAction* m_dockAction = nullptr;
   bool m_dockWanted = true;   // the person's choice; narrow windows hide it all the same
   bool m_dockChosen = false;  // false: shown only where the window is wide enough
+  bool m_dockSized = false;   // its width was restored or set once
   QLabel* m_modelLabel = nullptr;
   QLabel* m_backendLabel = nullptr;
   QLabel* m_serverLabel = nullptr;

@@ -1,4 +1,5 @@
 // The menus of MainWindow.
+#include <QAction>
 #include <QActionGroup>
 #include <QApplication>
 #include <QDesktopServices>
@@ -7,8 +8,11 @@
 #include <QFileInfo>
 #include <QFormLayout>
 #include <QLabel>
+#include <QMenu>
 #include <QMenuBar>
+#include <QStackedWidget>
 #include <QUrl>
+#include <QVBoxLayout>
 
 #include "ui/about_dialog.h"
 #include "ui/chat_page.h"

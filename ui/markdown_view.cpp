@@ -3,6 +3,7 @@
 #include <QElapsedTimer>
 #include <QEvent>
 #include <QLabel>
+#include <QTextCursor>
 #include <QVBoxLayout>
 
 #include "ui/code_block.h"
@@ -72,8 +73,9 @@ void MarkdownView::buildSome() {
     QWidget* widget = makeWidget(blocks[m_finished].kind);
     fill(widget, m_finished, end);
     m_layout->addWidget(widget);
-    m_segments.push_back({blocks[m_finished].kind, m_finished, end,
-                          blocks[end - 1].end - blocks[m_finished].begin, widget});
+    const qsizetype begin = blocks[m_finished].begin;
+    m_segments.push_back(
+        {blocks[m_finished].kind, m_finished, end, begin, blocks[end - 1].end - begin, widget});
     m_finished = end;
   }
 }
@@ -124,7 +126,7 @@ void MarkdownView::addFinished(qsizetype block) {
     QWidget* widget = makeWidget(added.kind);
     fill(widget, block, block + 1);
     m_layout->addWidget(widget);
-    m_segments.push_back({added.kind, block, block + 1, length, widget});
+    m_segments.push_back({added.kind, block, block + 1, added.begin, length, widget});
   }
   m_finished = block + 1;
 }
@@ -145,12 +147,13 @@ void MarkdownView::showTail(qsizetype firstOpen) {
     if (i == m_tail.size()) {
       QWidget* widget = makeWidget(kind);
       m_layout->addWidget(widget);
-      m_tail.push_back({kind, block, block + 1, -1, widget});
+      m_tail.push_back({kind, block, block + 1, -1, -1, widget});
     }
     Segment& open = m_tail[i];
     open.firstBlock = block;
     open.lastBlock = block + 1;
-    if (open.length == length) continue;
+    if (open.begin == blocks[block].begin && open.length == length) continue;
+    open.begin = blocks[block].begin;
     open.length = length;
     if (kind == Kind::Table && length > kLongTable) {
       if (!m_tableTimer.isActive()) m_tableTimer.start();

@@ -31,7 +31,7 @@ class MarkdownView : public QWidget {
   struct Segment {
     MarkdownBlock::Kind kind;
     qsizetype firstBlock, lastBlock;
-    qsizetype length;  // of its source
+    qsizetype begin, length;  // of its source
     QWidget* widget;
   };
 

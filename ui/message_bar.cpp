@@ -4,6 +4,7 @@
 #include <QEvent>
 #include <QHBoxLayout>
 #include <QLabel>
+#include <QPalette>
 #include <QPushButton>
 #include <QToolButton>
 #include <QVBoxLayout>
@@ -110,7 +111,8 @@ MessageBarStack::MessageBarStack(QWidget* parent)
 }
 
 void MessageBarStack::show(BarMessage message) {
-  if (!message.key.isEmpty()) remove(message.key);
+  if (message.key.isEmpty()) message.key = message.text;  // said once is enough
+  remove(message.key);
   while (m_bars.size() >= kMaxBars) m_bars.front()->dismiss();
   auto* bar = new MessageBar(std::move(message), this);
   connect(bar, &MessageBar::finished, this, [this, bar] { discard(bar); });

@@ -18,7 +18,7 @@ struct BarAction {
   std::function<void()> run;
 };
 
-// What a bar says. Bars with the same non-empty `key` replace one another.
+// What a bar says. Bars with the same `key` (the text, when empty) replace one another.
 struct BarMessage {
   BarKind kind = BarKind::Info;
   QString text;

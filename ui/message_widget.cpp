@@ -9,6 +9,7 @@
 #include <QLabel>
 #include <QLocale>
 #include <QMenu>
+#include <QPalette>
 #include <QTimer>
 #include <QToolButton>
 #include <QVBoxLayout>

@@ -100,9 +100,10 @@ void ModelLoader::fallBackToTiny() {
 }
 
 void ModelLoader::onStatus(const HostStatus& status) {
+  if (status.state == HostState::kLoading || status.state == HostState::kDraining) m_begun = true;
   const bool over = status.state == HostState::kReady || status.state == HostState::kFailed ||
                     status.state == HostState::kEmpty;
-  if (!over || m_loading.isEmpty()) return;
+  if (!over || !m_begun || m_loading.isEmpty()) return;
   const QString loaded = std::exchange(m_loading, {});
   if (status.state == HostState::kReady && std::exchange(m_remember, false)) {
     m_settings->model = loaded.toStdString();
@@ -120,6 +121,7 @@ void ModelLoader::onStatus(const HostStatus& status) {
 
 void ModelLoader::mark(const QString& what) {
   m_loading = what;
+  m_begun = false;
   m_settings->load_marker = what.toStdString();
   saveSettings();
 }

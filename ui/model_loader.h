@@ -53,6 +53,7 @@ class ModelLoader : public QObject {
   std::vector<LibraryEntry> m_library;
   bool m_starterInstalled = false;
   QString m_loading;        // what the load in progress was asked for; empty when none is ours
+  bool m_begun = false;     // the host has taken that load up
   bool m_remember = false;  // make it the model loaded at start
 };
 

@@ -3,6 +3,7 @@
 #include <QEvent>
 #include <QFileDialog>
 #include <QFileInfo>
+#include <QFrame>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
@@ -10,6 +11,7 @@
 #include <QProgressBar>
 #include <QPushButton>
 #include <QTreeWidget>
+#include <QTreeWidgetItem>
 #include <QVBoxLayout>
 
 #include "engine/paths.h"
@@ -163,9 +165,9 @@ void ModelsPage::updateCurrent() {
     m_progress->setValue(
         static_cast<int>(static_cast<double>(status.progress.bytes_done) / total * kProgressSteps));
   } else if (model != nullptr) {
-    m_title->setText(model->name.isEmpty() ? model->id : model->name);
-    m_details->setText(tr("%1\n%2\nContext of %3 tokens. Weights take %4, the KV cache %5.")
-                           .arg(model->description, model->backend,
+    m_title->setText(model->id);
+    m_details->setText(tr("%1 (%2)\n%3\nContext of %4 tokens. Weights take %5, the KV cache %6.")
+                           .arg(model->name, model->description, model->backend,
                                 QLocale().toString(model->engine.effective_context()),
                                 byteSize(model->weightBytes), byteSize(model->kvBytes)));
   } else if (status.state == HostState::kFailed) {

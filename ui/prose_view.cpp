@@ -3,11 +3,13 @@
 #include <QAbstractTextDocumentLayout>
 #include <QContextMenuEvent>
 #include <QDesktopServices>
+#include <QFontMetricsF>
 #include <QMenu>
 #include <QPointer>
 #include <QScrollBar>
 #include <QTextDocumentFragment>
 #include <QTextTable>
+#include <QUrl>
 #include <QWheelEvent>
 #include <cmath>
 
@@ -66,7 +68,10 @@ void ProseView::appendProse(const QString& markdown) {
   QTextBlockFormat spaced = cursor.blockFormat();
   spaced.setBottomMargin(QFontMetricsF(font()).height() * 0.55);
   cursor.setBlockFormat(spaced);
-  cursor.insertBlock(more->begin().blockFormat(), more->begin().charFormat());
+  // Lists belong to their document: the fragment brings its own.
+  QTextBlockFormat first = more->begin().blockFormat();
+  first.setObjectIndex(-1);
+  cursor.insertBlock(first, more->begin().charFormat());
   cursor.insertFragment(QTextDocumentFragment(more.get()));
   cursor.endEditBlock();
   fitHeight();

@@ -5,7 +5,9 @@
 #include <QDBusMessage>
 #include <QDBusPendingCallWatcher>
 #include <QDBusPendingReply>
+#include <QStyle>
 #include <QStyleFactory>
+#include <QVariant>
 #include <algorithm>
 #include <cmath>
 

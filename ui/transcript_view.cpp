@@ -1,5 +1,6 @@
 #include "ui/transcript_view.h"
 
+#include <QResizeEvent>
 #include <QScrollBar>
 #include <QTimer>
 #include <QToolButton>
@@ -30,7 +31,7 @@ TranscriptView::TranscriptView(QWidget* parent)
   m_content->setBackgroundRole(QPalette::Base);
   m_content->setAutoFillBackground(true);
   m_column->setSpacing(18);
-  m_column->addStretch();
+  m_column->addStretch(1);
   setWidget(m_content);
 
   m_jump->setIcon(icon(QStringLiteral("down")));
