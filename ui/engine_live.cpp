@@ -1,6 +1,13 @@
 #include "ui/engine_live.h"
 
+#include <QPointer>
+
 namespace quire {
+namespace {
+
+constexpr int kReleaseMs = 1500;
+
+}  // namespace
 
 EngineLive* EngineLive::of(EngineClient* client) {
   if (auto* live = client->findChild<EngineLive*>(QString(), Qt::FindDirectChildrenOnly))
@@ -9,6 +16,9 @@ EngineLive* EngineLive::of(EngineClient* client) {
 }
 
 EngineLive::EngineLive(EngineClient* client) : QObject(client), m_client(client) {
+  m_release.setSingleShot(true);
+  m_release.setInterval(kReleaseMs);
+  connect(&m_release, &QTimer::timeout, this, [this] { m_clientWatch.reset(); });
   connect(client, &EngineClient::frame, this, &EngineLive::takeFrame);
   connect(client, &EngineClient::snapshotReady, this, &EngineLive::takeSnapshot);
   connect(client, &EngineClient::modelChanged, this, [this] {
@@ -19,11 +29,18 @@ EngineLive::EngineLive(EngineClient* client) : QObject(client), m_client(client)
 }
 
 std::shared_ptr<void> EngineLive::watch() {
-  if (auto held = m_watch.lock()) return held;
-  auto token = m_client->watch();
-  m_watch = token;
-  m_history.expectGap();  // what happened while nobody watched is not in any frame
-  m_snapshotAsked = false;
+  if (auto held = m_token.lock()) return held;
+  m_release.stop();
+  if (!m_clientWatch) {
+    m_clientWatch = m_client->watch();
+    m_history.expectGap();  // what happened while nobody watched is not in any frame
+    m_snapshotAsked = false;
+  }
+  const QPointer<EngineLive> self(this);
+  std::shared_ptr<void> token(m_clientWatch.get(), [self](void*) {
+    if (self) self->m_release.start();
+  });
+  m_token = token;
   return token;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <QObject>
+#include <QTimer>
 
 #include "ui/engine_client.h"
 #include "ui/engine_history.h"
@@ -16,7 +17,8 @@ class EngineLive : public QObject {
   static EngineLive* of(EngineClient* client);
 
   EngineHistory* history() { return &m_history; }
-  // Frames are taken while at least one token is held.
+  // Frames are taken while at least one token is held, and a little longer, so that going from one
+  // page with views to another misses nothing.
   std::shared_ptr<void> watch();
 
  signals:
@@ -30,7 +32,9 @@ class EngineLive : public QObject {
 
   EngineClient* m_client;
   EngineHistory m_history;
-  std::weak_ptr<void> m_watch;
+  std::shared_ptr<void> m_clientWatch;  // held from the first token to a little after the last
+  std::weak_ptr<void> m_token;
+  QTimer m_release;
   bool m_snapshotAsked = false;
   bool m_idle = false;  // the last frame brought nothing and the views show it
 };

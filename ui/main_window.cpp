@@ -160,6 +160,20 @@ void MainWindow::buildPages() {
   connect(serverPage, &ServerPage::addressChanged, m_serverLabel, [this](const QString& address) {
     m_serverLabel->setText(address.isEmpty() ? tr("Server off") : address);
   });
+  connect(serverPage, &ServerPage::startFailed, this,
+          [this, serverPage](const QString& text, int freePort) {
+            BarMessage message;
+            message.kind = BarKind::Warning;
+            message.key = QStringLiteral("server");
+            message.text = tr("The API server did not start: %1").arg(text);
+            if (freePort > 0) {
+              message.actions.push_back({tr("Use port %1").arg(freePort), [serverPage, freePort] {
+                                           serverPage->startOn(freePort);
+                                         }});
+            }
+            message.actions.push_back({tr("Server page"), [this] { showPage(Server); }});
+            showMessage(message);
+          });
   m_pages->addWidget(serverPage);
 }
 
