@@ -208,12 +208,22 @@ void Attention::expand(const Call& call, const Work& work, int index, int begin,
     for (int d = 0; d < dim; ++d)
       std::memcpy(tile + d * kTile + p % kTile, scratch.raw + d * width, width * sizeof(float));
   }
-  for (int p = base + begin; p < base + end; ++p) {
-    const std::uint8_t* value = cache.values(call.layer, block_at(p), work.kv_head) +
-                                static_cast<std::size_t>(p % block_size) * dim * element;
+  // Values of one block follow each other, as they do in the target unless it is padded.
+  for (int p = base + begin; p < base + end;) {
+    const int left_in_block = block_size - p % block_size;
+    const int count = std::min(left_in_block, base + end - p);
+    const std::uint8_t* source = cache.values(call.layer, block_at(p), work.kv_head) +
+                                 static_cast<std::size_t>(p % block_size) * dim * element;
     float* target = scratch.values + (p - base) * call.padded_dim;
-    widen(value, target, dim);
-    std::fill(target + dim, target + call.padded_dim, 0.0f);
+    p += count;
+    if (dim == call.padded_dim) {
+      widen(source, target, count * dim);
+      continue;
+    }
+    for (int i = 0; i < count; ++i, target += call.padded_dim) {
+      widen(source + i * dim * element, target, dim);
+      std::fill(target + dim, target + call.padded_dim, 0.0f);
+    }
   }
 }
 
