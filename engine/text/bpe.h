@@ -41,7 +41,9 @@ inline constexpr std::size_t kMaxMerges = std::size_t{1} << 23;
 
 // Merges for vocabularies that carry scores in place of merges (SentencePiece): every split of a
 // token into two tokens merges at that token's place in descending score order. `usable[id]`: may
-// take part.
+// take part. Tokens above kMaxScoredBytes are never made by merging (their splits are quadratic
+// work).
+inline constexpr std::size_t kMaxScoredBytes = 1024;
 MergeTable merges_from_scores(const Vocabulary& vocabulary, const std::vector<double>& scores,
                               const std::vector<bool>& usable);
 

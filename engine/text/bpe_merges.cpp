@@ -80,6 +80,7 @@ MergeTable merges_from_scores(const Vocabulary& vocabulary, const std::vector<do
   for (TokenId id = 0; id < vocabulary.size(); ++id) {
     const std::string_view text = vocabulary.text(id);
     if (!usable[static_cast<std::size_t>(id)] || vocabulary.find(text) != id) continue;
+    if (text.size() > kMaxScoredBytes) continue;
     for (std::size_t cut = 1; cut < text.size(); ++cut) {
       if (is_continuation(text[cut])) continue;
       const TokenId left = usable_id(text.substr(0, cut));

@@ -6,7 +6,8 @@
 namespace quire {
 namespace {
 
-// Patterns as the families' tokenizer.json files have them, applied in order, each match isolated.
+// Patterns as the families' tokenizer.json files have them (or, where a family has none, as
+// llama.cpp reads the name), applied in order, each match isolated.
 constexpr const char* kDigit = R"(\p{N})";
 constexpr const char* kGpt2 =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";

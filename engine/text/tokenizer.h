@@ -22,8 +22,9 @@ struct ByteRange {
 struct EncodeOptions {
   bool add_special = false;  // BOS/EOS as the tokenizer's own configuration says
   // Where special tokens may be matched: kEverywhere for raw prompts, kNowhere for plain text,
-  // kRanges for a rendered chat template (`special_ranges`: the bytes that came from the template;
-  // a match must lie inside one).
+  // kRanges for a rendered chat template (`special_ranges`, sorted and disjoint: the bytes that
+  // came from the template; a match must lie inside one). Added tokens that are not special
+  // ("<think>" in some vocabularies) are ordinary text and match wherever they occur.
   enum class Specials { kEverywhere, kNowhere, kRanges } specials = Specials::kEverywhere;
   std::span<const ByteRange> special_ranges;
 };
@@ -66,7 +67,8 @@ Result<std::unique_ptr<Tokenizer>> tokenizer_from_json(std::string_view tokenize
 std::unique_ptr<Tokenizer> make_byte_tokenizer();
 
 // Feeds on token ids and gives out whole characters only: bytes of an unfinished UTF-8 sequence are
-// held back, truly invalid ones become U+FFFD. One per request; one thread.
+// held back, truly invalid ones become U+FFFD, one per maximal subpart (see utf8.h). Equals
+// Tokenizer::decode of the whole. One per request; one thread.
 class StreamDetokenizer {
  public:
   explicit StreamDetokenizer(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
 #include "engine/formats/gguf.h"
 #include "engine/text/bpe.h"
 #include "engine/text/byte_alphabet.h"
@@ -200,6 +204,24 @@ class TestTokenizer : public QObject {
     const std::string once = to_unicode_form(text, UnicodeForm::kNfc);
     QCOMPARE(once.size(), text.size());
     QCOMPARE(once.substr(0, 2), std::string("\xCC\xA3"));
+  }
+
+  void encodesTheSameFromManyThreads() {
+    auto tokenizer = load(small_gguf("qwen2").finish());
+    QVERIFY(tokenizer.ok());
+    const std::string text =
+        "hello \xC3\xA9"
+        "e\xCC\x81 123\n\n <tool> \xFF hello";
+    const Ids expected = (*tokenizer)->encode(text, {});
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i)
+      threads.emplace_back([&] {
+        for (int round = 0; round < 50; ++round)
+          wrong += (*tokenizer)->encode(text, {}) != expected;
+      });
+    for (auto& thread : threads) thread.join();
+    QCOMPARE(wrong.load(), 0);
   }
 
   void anyBytesSurviveARoundTrip() {
