@@ -13,7 +13,7 @@ namespace quire {
 enum class UnicodeForm { kNfc, kNfd, kNfkc, kNfkd };
 
 // Puts valid UTF-8 into a Unicode normal form. O(n log n) whatever the order of combining marks.
-// utf8proc's tables are newer than those of Hugging Face's tokenizers (Unicode 13): runs of
+// utf8proc's tables are newer than those of Hugging Face's tokenizers (Unicode 9): runs of
 // combining marks that Unicode added since are put in order here and left as they are there.
 std::string to_unicode_form(std::string_view text, UnicodeForm form);
 
