@@ -28,8 +28,10 @@ Result<std::unique_ptr<BareModel>> load_bare(const std::string& what, const Mode
   return model;
 }
 
-double rounded(double value, double unit) {
-  return std::round(value / unit) * unit;
+// With so many decimals, as the nearest double, so that it prints as short.
+double rounded(double value, int decimals) {
+  const double scale = std::pow(10.0, decimals);
+  return std::round(value * scale) / scale;
 }
 
 int bench_core(int requests, const ModelFlags& flags) {
@@ -47,9 +49,9 @@ int bench_core(int requests, const ModelFlags& flags) {
     Json json = {{"engine", line.engine},
                  {"kv_slots", line.kv_slots},
                  {"output_tokens", line.output_tokens},
-                 {"tok_s", rounded(line.tok_s, 0.1)},
+                 {"tok_s", rounded(line.tok_s, 1)},
                  {"steps", line.steps},
-                 {"prefix_hit_rate", rounded(line.prefix_hit_rate, 0.001)},
+                 {"prefix_hit_rate", rounded(line.prefix_hit_rate, 3)},
                  {"preemptions", line.preemptions},
                  {"outputs_hash", line.outputs_hash}};
     fmt::print("{}\n", json.dump());
