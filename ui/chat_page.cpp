@@ -101,7 +101,7 @@ ChatPage::ChatPage(EngineClient* client, ChatStore* store, QWidget* parent)
   m_measureTimer->setInterval(kMeasureDelayMs);
   connect(m_measureTimer, &QTimer::timeout, this, &ChatPage::measure);
 
-  show(makeSession(ChatStore::newId()));
+  showSession(makeSession(ChatStore::newId()));
   m_store->requestList();
 }
 
@@ -197,7 +197,7 @@ void ChatPage::letGo(ChatSession* session) {
   session->deleteLater();
 }
 
-void ChatPage::show(ChatSession* session) {
+void ChatPage::showSession(ChatSession* session) {
   ChatSession* before = std::exchange(m_session, session);
   endEdit();
   m_bars->remove(QStringLiteral("replaced"));
@@ -219,16 +219,16 @@ void ChatPage::newChat() {
   ChatSettings settings;
   settings.sampling = m_session->conversation().settings.sampling;
   fresh->setSettings(settings);
-  show(fresh);
+  showSession(fresh);
   focusInput();
 }
 
 void ChatPage::openChat(const QString& id) {
   if (id == m_session->chatId()) return;
   if (ChatSession* live = m_sessions.value(id)) {
-    show(live);
+    showSession(live);
   } else {
-    show(makeSession(id));
+    showSession(makeSession(id));
     m_store->requestChat(id);
   }
   if (width() < kListMinPageWidth) m_listForced = false;
@@ -247,7 +247,7 @@ void ChatPage::deleteChat(const QString& id) {
   const ChatSummary chat{id, m_list->model()->title(id), QDateTime::currentDateTime()};
   if (ChatSession* session = m_sessions.value(id)) {
     session->stop();
-    if (session == m_session) show(makeSession(ChatStore::newId()));
+    if (session == m_session) showSession(makeSession(ChatStore::newId()));
     letGo(session);
   }
   m_list->model()->remove(id);

@@ -58,7 +58,7 @@ class ChatPage : public QWidget {
 
  private:
   QWidget* buildEmptyState();
-  void show(ChatSession* session);
+  void showSession(ChatSession* session);
   ChatSession* makeSession(const QString& id);
   void letGo(ChatSession* session);
   void onLoaded(const QString& id, const Conversation& conversation);

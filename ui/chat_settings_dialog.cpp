@@ -82,10 +82,10 @@ ChatSettingsDialog::ChatSettingsDialog(const ChatSettings& settings, QWidget* pa
   connect(buttons, &QDialogButtonBox::accepted, this, &QDialog::accept);
   connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
   connect(buttons->button(QDialogButtonBox::RestoreDefaults), &QPushButton::clicked, this, [this] {
-    show(ChatSettings{m_system->toPlainText(), {}});
+    fill(ChatSettings{m_system->toPlainText(), {}});
   });
   layout->addWidget(buttons);
-  show(settings);
+  fill(settings);
   resize(460, sizeHint().height());
 }
 
@@ -99,7 +99,7 @@ QDoubleSpinBox* ChatSettingsDialog::number(double low, double high, double step,
   return box;
 }
 
-void ChatSettingsDialog::show(const ChatSettings& settings) {
+void ChatSettingsDialog::fill(const ChatSettings& settings) {
   const SamplingParams& s = settings.sampling;
   m_system->setPlainText(settings.systemPrompt);
   m_temperature->setValue(toBox(s.temperature));

@@ -21,7 +21,7 @@ class ChatSettingsDialog : public QDialog {
   ChatSettings settings() const;
 
  private:
-  void show(const ChatSettings& settings);
+  void fill(const ChatSettings& settings);
   QDoubleSpinBox* number(double low, double high, double step, int decimals, const QString& help);
 
   QPlainTextEdit* m_system;

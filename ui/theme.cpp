@@ -1,25 +1,14 @@
 #include "ui/theme.h"
 
 #include <QApplication>
-#include <QDBusConnection>
-#include <QDBusMessage>
-#include <QDBusPendingCallWatcher>
-#include <QDBusPendingReply>
-#include <QStyle>
 #include <QStyleFactory>
-#include <QVariant>
 #include <algorithm>
 #include <cmath>
 
+#include "ui/portal_settings.h"
+
 namespace quire {
 namespace {
-
-const QString kPortalService = QStringLiteral("org.freedesktop.portal.Desktop");
-const QString kPortalPath = QStringLiteral("/org/freedesktop/portal/desktop");
-const QString kPortalInterface = QStringLiteral("org.freedesktop.portal.Settings");
-const QString kAppearance = QStringLiteral("org.freedesktop.appearance");
-const QString kColorScheme = QStringLiteral("color-scheme");
-constexpr uint kPreferDark = 1;
 
 QColor rgb(QRgb value) {
   return QColor::fromRgb(value);
@@ -96,11 +85,6 @@ double luminance(const QColor& color) {
          0.0722 * channel(color.blueF());
 }
 
-QVariant unwrapped(QVariant value) {
-  while (value.canConvert<QDBusVariant>()) value = value.value<QDBusVariant>().variant();
-  return value;
-}
-
 }  // namespace
 
 const Theme& Theme::light() {
@@ -156,41 +140,16 @@ double contrastRatio(const QColor& a, const QColor& b) {
 ThemeController::ThemeController(QObject* parent) : QObject(parent) {
   m_systemDark = QApplication::palette().color(QPalette::Window).lightness() < 128;
   QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
-  QDBusConnection bus = QDBusConnection::sessionBus();
-  if (bus.isConnected()) {
-    bus.connect(kPortalService, kPortalPath, kPortalInterface, QStringLiteral("SettingChanged"),
-                this, SLOT(onPortalChanged(QString, QString, QDBusVariant)));
-    askPortal();
-  }
+  connect(new PortalSettings(this), &PortalSettings::colorSchemeChanged, this, [this](bool dark) {
+    m_systemDark = dark;
+    apply();
+  });
   apply();
 }
 
 void ThemeController::setMode(const QString& mode) {
   const bool known = mode == QLatin1String("light") || mode == QLatin1String("dark");
   m_mode = known ? mode : QStringLiteral("system");
-  apply();
-}
-
-void ThemeController::askPortal() {
-  QDBusMessage call = QDBusMessage::createMethodCall(kPortalService, kPortalPath, kPortalInterface,
-                                                     QStringLiteral("Read"));
-  call << kAppearance << kColorScheme;
-  auto* watcher =
-      new QDBusPendingCallWatcher(QDBusConnection::sessionBus().asyncCall(call, 2000), this);
-  connect(watcher, &QDBusPendingCallWatcher::finished, this, [this, watcher] {
-    const QDBusPendingReply<QDBusVariant> reply = *watcher;
-    if (!reply.isError()) onPortalChanged(kAppearance, kColorScheme, reply.value());
-    watcher->deleteLater();
-  });
-}
-
-void ThemeController::onPortalChanged(const QString& group, const QString& key,
-                                      const QDBusVariant& value) {
-  if (group != kAppearance || key != kColorScheme) return;
-  bool ok = false;
-  const uint scheme = unwrapped(value.variant()).toUInt(&ok);
-  if (!ok) return;
-  m_systemDark = scheme == kPreferDark;
   apply();
 }
 

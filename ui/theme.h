@@ -1,7 +1,6 @@
 #pragma once
 
 #include <QColor>
-#include <QDBusVariant>
 #include <QObject>
 #include <QPalette>
 #include <QString>
@@ -51,11 +50,7 @@ class ThemeController : public QObject {
  signals:
   void changed();
 
- private slots:
-  void onPortalChanged(const QString& group, const QString& key, const QDBusVariant& value);
-
  private:
-  void askPortal();
   void apply();
 
   QString m_mode = QStringLiteral("system");
