@@ -20,6 +20,7 @@ namespace quire {
 namespace {
 
 constexpr int kIconSize = 72;
+constexpr int kWidth = 580;
 
 QLabel* selectable(const QString& text) {
   auto* label = new QLabel(text);
@@ -55,10 +56,8 @@ AboutDialog::AboutDialog(const ModelInfo* model, QWidget* parent) : QDialog(pare
   large.setBold(true);
   title->setFont(large);
   auto* words = new QVBoxLayout;
-  words->addStretch();
   words->addWidget(title);
   words->addWidget(selectable(tr("Runs language models on your own machine, and shows you how.")));
-  words->addStretch();
   heading->addLayout(words, 1);
   layout->addLayout(heading);
 
@@ -85,7 +84,7 @@ AboutDialog::AboutDialog(const ModelInfo* model, QWidget* parent) : QDialog(pare
           [] { QApplication::clipboard()->setText(logFilePath()); });
   connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
   layout->addWidget(buttons);
-  resize(560, sizeHint().height());
+  resize(kWidth, layout->totalHeightForWidth(kWidth));
 }
 
 }  // namespace quire

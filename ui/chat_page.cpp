@@ -96,7 +96,7 @@ ChatPage::ChatPage(EngineClient* client, ChatStore* store, QWidget* parent)
   connect(m_transcript, &TranscriptView::editWanted, this, &ChatPage::beginEdit);
   connect(m_client, &EngineClient::modelChanged, this, &ChatPage::updateState);
   connect(m_client, &EngineClient::statusChanged, this, &ChatPage::updateState);
-  connect(m_client, &EngineClient::measured, m_composer, &Composer::setSize);
+  connect(m_client, &EngineClient::measured, this, &ChatPage::onMeasured);
   m_measureTimer->setSingleShot(true);
   m_measureTimer->setInterval(kMeasureDelayMs);
   connect(m_measureTimer, &QTimer::timeout, this, &ChatPage::measure);
@@ -324,6 +324,15 @@ void ChatPage::onTooLong(int promptTokens, int contextTokens) {
                      .arg(locale.toString(promptTokens), locale.toString(contextTokens));
   message.actions = {{tr("New chat"), [this] { newChat(); }}};
   m_bars->show(message);
+}
+
+void ChatPage::onMeasured(const PromptSize& size) {
+  m_composer->setSize(size);
+  if (size.error.isEmpty() && size.tokens >= size.contextTokens) {
+    onTooLong(size.tokens, size.contextTokens);
+  } else {
+    m_bars->remove(QStringLiteral("too-long"));
+  }
 }
 
 void ChatPage::measureSoon() {

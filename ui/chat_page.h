@@ -67,6 +67,7 @@ class ChatPage : public QWidget {
   void endEdit();
   void undoDelete(const ChatSummary& chat);
   void onTooLong(int promptTokens, int contextTokens);
+  void onMeasured(const PromptSize& size);
   void measureSoon();
   void measure();
   void updateState();

@@ -47,7 +47,7 @@ ChatSettingsDialog::ChatSettingsDialog(const ChatSettings& settings, QWidget* pa
   form->setHorizontalSpacing(16);
   form->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
   m_temperature = number(0, 5, 0.1, 2, tr("0 always takes the likeliest token."));
-  form->addRow(tr("&Temperature"), m_temperature);
+  form->addRow(tr("Temperat&ure"), m_temperature);
   m_topP = number(0.01, 1, 0.05, 2, tr("Keeps the likeliest tokens whose shares add up to this."));
   form->addRow(tr("Top-&p"), m_topP);
   m_topK = new QSpinBox;

@@ -68,6 +68,10 @@ CodeBlock::CodeBlock(QWidget* parent)
   layout->addWidget(m_edit);
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
   applyTheme();
+  connect(&ThemeNotifier::instance(), &ThemeNotifier::changed, this, [this] {
+    applyTheme();
+    if (m_highlighter != nullptr) m_highlighter->rehighlight();
+  });
 }
 
 void CodeBlock::setCode(const QString& code, const QString& language) {
@@ -119,14 +123,6 @@ bool CodeBlock::eventFilter(QObject* object, QEvent* event) {
   }
   if (event->type() == QEvent::Resize) QTimer::singleShot(0, this, &CodeBlock::fitHeight);
   return QFrame::eventFilter(object, event);
-}
-
-void CodeBlock::changeEvent(QEvent* event) {
-  if (event->type() == QEvent::PaletteChange) {
-    applyTheme();
-    if (m_highlighter != nullptr) m_highlighter->rehighlight();
-  }
-  QFrame::changeEvent(event);
 }
 
 void CodeBlock::applyTheme() {

@@ -22,7 +22,6 @@ class CodeBlock : public QFrame {
   QString code() const { return m_code; }
 
  protected:
-  void changeEvent(QEvent* event) override;
   bool eventFilter(QObject* object, QEvent* event) override;
 
  private:

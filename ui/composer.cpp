@@ -80,6 +80,10 @@ Composer::Composer(QWidget* parent)
   layout->addLayout(row);
   setFocusProxy(m_input);
   applyTheme();
+  connect(&ThemeNotifier::instance(), &ThemeNotifier::changed, this, [this] {
+    applyTheme();
+    update();
+  });
   fitHeight();
   update();
 }
@@ -189,14 +193,6 @@ void Composer::fitHeight() {
   const int shown = std::clamp(lines, 1, kMaxLines);
   const int margin = static_cast<int>(m_input->document()->documentMargin());
   m_input->setFixedHeight(shown * metrics.lineSpacing() + 2 * margin + 4);
-}
-
-void Composer::changeEvent(QEvent* event) {
-  if (event->type() == QEvent::PaletteChange) {
-    applyTheme();
-    update();
-  }
-  QFrame::changeEvent(event);
 }
 
 void Composer::applyTheme() {

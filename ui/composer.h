@@ -41,7 +41,6 @@ class Composer : public QFrame {
 
  protected:
   bool eventFilter(QObject* object, QEvent* event) override;
-  void changeEvent(QEvent* event) override;
 
  private:
   bool onKey(class QKeyEvent* event);

@@ -26,6 +26,7 @@
 
 #include "engine/paths.h"
 #include "ui/chat_page.h"
+#include "ui/elided_label.h"
 #include "ui/engine_page.h"
 #include "ui/engine_panel.h"
 #include "ui/icons.h"
@@ -199,9 +200,9 @@ void MainWindow::buildDock() {
 }
 
 void MainWindow::buildStatusBar() {
-  m_modelLabel = new QLabel;
-  m_backendLabel = new QLabel;
-  m_serverLabel = new QLabel(tr("Server off"));
+  m_modelLabel = new ElidedLabel;
+  m_backendLabel = new ElidedLabel;
+  m_serverLabel = new ElidedLabel(tr("Server off"));
   m_loadProgress = new QProgressBar;
   m_loadProgress->setRange(0, static_cast<int>(kProgressSteps));
   m_loadProgress->setMaximumWidth(140);
@@ -214,7 +215,6 @@ void MainWindow::buildStatusBar() {
     label->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
     label->setMinimumWidth(20);
   }
-  m_serverLabel->setTextInteractionFlags(Qt::TextSelectableByMouse);
   statusBar()->addWidget(m_modelLabel, 3);
   statusBar()->addWidget(m_loadProgress);
   statusBar()->addWidget(m_backendLabel, 3);

@@ -71,20 +71,6 @@ QStringView mathCloser(QStringView line) {
   return {};
 }
 
-// End of the formula beginning at `begin`; -1 when it does not end before a blank line.
-qsizetype mathEnd(QStringView text, qsizetype begin) {
-  const QStringView closer = mathCloser(lineAt(text, begin));
-  if (closer.isEmpty()) return -1;
-  bool first = true;
-  for (qsizetype at = begin; at < text.size(); at = nextLine(text, at)) {
-    const QStringView line = lineAt(text, at).trimmed();
-    if (line.isEmpty()) return -1;
-    if (line.endsWith(closer) && !(first && line.size() < 4)) return nextLine(text, at);
-    first = false;
-  }
-  return -1;
-}
-
 // Cells of a row: split at bars that are not escaped and not inside a code span.
 QStringList cellsOf(QStringView line) {
   QStringList cells;
@@ -130,6 +116,24 @@ bool beginsTable(QStringView text, qsizetype begin) {
   if (second >= text.size()) return false;
   const QStringView delimiter = lineAt(text, second);
   return isDelimiterRow(delimiter) && cellsOf(header).size() == cellsOf(delimiter).size();
+}
+
+// End of the formula beginning at `begin`; -1 when it does not end before a blank line.
+qsizetype mathEnd(QStringView text, qsizetype begin) {
+  const QStringView closer = mathCloser(lineAt(text, begin));
+  if (closer.isEmpty()) return -1;
+  for (qsizetype at = begin; at < text.size(); at = nextLine(text, at)) {
+    const QStringView line = lineAt(text, at);
+    const bool first = at == begin;
+    const QStringView other = mathCloser(line);
+    // Whatever else begins on a line ends the paragraph the formula would be in.
+    if (!first && (openingFence(line) || beginsTable(text, at))) return -1;
+    if (!first && !other.isEmpty() && other != closer) return -1;
+    const QStringView trimmed = line.trimmed();
+    if (trimmed.isEmpty()) return -1;
+    if (trimmed.endsWith(closer) && !(first && trimmed.size() < 4)) return nextLine(text, at);
+  }
+  return -1;
 }
 
 bool isListItem(QStringView line) {
@@ -347,11 +351,15 @@ QString protectFormulas(QStringView text) {
 // block, say) becomes paragraphs with its numbers as text.
 QString keepListNumbers(const QString& text) {
   static const QRegularExpression item(QStringLiteral("^( {0,3})(\\d{1,9})([.)])(\\s)"));
-  const QRegularExpressionMatch first = item.match(text);
+  qsizetype begin = 0;
+  while (begin < text.size() && text[begin] == u'\n') ++begin;
+  const QRegularExpressionMatch first = item.match(lineAt(text, begin).toString());
   if (!first.hasMatch() || first.capturedView(2).toInt() == 1) return text;
   QStringList lines = text.split(u'\n');
   for (QString& line : lines) {
-    line.replace(item, QStringLiteral("\n\\2\\\\\\3\\4"));
+    const QRegularExpressionMatch match = item.match(line);
+    if (!match.hasMatch()) continue;
+    line = u'\n' + match.captured(2) + u'\\' + line.mid(match.capturedStart(3));
   }
   return lines.join(u'\n');
 }

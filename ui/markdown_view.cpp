@@ -16,7 +16,7 @@ namespace {
 
 using Kind = MarkdownBlock::Kind;
 
-constexpr qsizetype kMaxProse = 12'000;  // characters of prose in one widget
+constexpr qsizetype kMaxProse = 6'000;   // characters of prose in one widget
 constexpr qint64 kBuildMs = 25;          // of one go at a long text
 constexpr qsizetype kLongTable = 2'000;  // characters; longer open tables are redrawn rarely
 constexpr int kTableMs = 300;
@@ -118,10 +118,10 @@ void MarkdownView::addFinished(qsizetype block) {
                      m_segments.back().kind == Kind::Prose &&
                      m_segments.back().length + length <= kMaxProse;
   if (joins) {
-    static_cast<ProseView*>(m_segments.back().widget)
-        ->appendProse(preparedProse(m_splitter.source(added)));
-    m_segments.back().lastBlock = block + 1;
-    m_segments.back().length += length;
+    Segment& joined = m_segments.back();
+    joined.lastBlock = block + 1;
+    joined.length += length;
+    fill(joined.widget, joined.firstBlock, joined.lastBlock);
   } else {
     QWidget* widget = makeWidget(added.kind);
     fill(widget, block, block + 1);

@@ -66,6 +66,7 @@ MessageBar::MessageBar(BarMessage message, QWidget* parent)
   layout->addWidget(close, 0, Qt::AlignVCenter);
 
   applyTheme();
+  connect(&ThemeNotifier::instance(), &ThemeNotifier::changed, this, &MessageBar::applyTheme);
   if (m_message.timeoutMs > 0) {
     m_timer.setSingleShot(true);
     connect(&m_timer, &QTimer::timeout, this, &MessageBar::dismiss);
@@ -83,11 +84,6 @@ void MessageBar::act(const std::function<void()>& run) {
   if (std::exchange(m_done, true)) return;
   emit finished();
   if (run) run();
-}
-
-void MessageBar::changeEvent(QEvent* event) {
-  if (event->type() == QEvent::PaletteChange) applyTheme();
-  QFrame::changeEvent(event);
 }
 
 void MessageBar::applyTheme() {

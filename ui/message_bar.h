@@ -41,9 +41,6 @@ class MessageBar : public QFrame {
  signals:
   void finished();  // nothing more to say: remove it
 
- protected:
-  void changeEvent(QEvent* event) override;
-
  private:
   void applyTheme();
   void act(const std::function<void()>& run);

@@ -54,7 +54,7 @@ QString footerText(const Message& message) {
     parts << MessageWidget::tr("%1 tokens").arg(locale.toString(stats.outputTokens));
   }
   if (stats.firstTokenSeconds >= 0) {
-    parts << MessageWidget::tr("first after %1 s")
+    parts << MessageWidget::tr("first token after %1 s")
                  .arg(locale.toString(stats.firstTokenSeconds, 'f', 2));
   }
   if (stats.promptTokens > 0) {

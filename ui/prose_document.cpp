@@ -17,6 +17,7 @@ namespace {
 
 constexpr qreal kLineHeightPercent = 128;
 constexpr qreal kHeadingScale[] = {1.45, 1.28, 1.14, 1.05, 1.0, 1.0};
+constexpr int kHeadingLevels = 6;
 constexpr int kListIndent = 24;
 
 // A document that fetches nothing.
@@ -37,6 +38,7 @@ std::unique_ptr<QTextDocument> emptyDocument(const QFont& font) {
 struct Piece {
   int begin, end;
   QTextCharFormat format;
+  int headingLevel;  // of its paragraph; 0 = none
 };
 
 QVector<Piece> piecesOf(const QTextDocument& document) {
@@ -45,8 +47,8 @@ QVector<Piece> piecesOf(const QTextDocument& document) {
     for (auto it = block.begin(); !it.atEnd(); ++it) {
       const QTextFragment fragment = it.fragment();
       if (!fragment.isValid()) continue;
-      pieces.push_back(
-          {fragment.position(), fragment.position() + fragment.length(), fragment.charFormat()});
+      pieces.push_back({fragment.position(), fragment.position() + fragment.length(),
+                        fragment.charFormat(), block.blockFormat().headingLevel()});
     }
   }
   return pieces;
@@ -75,27 +77,26 @@ void styleCharacters(QTextDocument& document, const QFont& font) {
       replaceImage(cursor, piece->format.toImageFormat());
       continue;
     }
-    QTextCharFormat format;
-    if (piece->format.fontFixedPitch()) {
+    QTextCharFormat format = piece->format;
+    qreal size = font.pointSizeF();
+    if (piece->headingLevel > 0) {
+      size *= kHeadingScale[std::min(piece->headingLevel, kHeadingLevels) - 1];
+      format.setFontWeight(QFont::DemiBold);
+    }
+    format.clearProperty(QTextFormat::FontSizeAdjustment);
+    if (format.fontFixedPitch()) {
       format.setFontFamilies(mono.families());
-      format.setFontPointSize(mono.pointSizeF());
+      format.setFontPointSize(size * mono.pointSizeF() / font.pointSizeF());
       format.setBackground(theme.raised);
+    } else if (piece->headingLevel > 0) {
+      format.setFontPointSize(size);
     }
-    if (piece->format.isAnchor()) {
+    if (format.isAnchor()) {
       format.setForeground(theme.link);
-      format.setToolTip(piece->format.anchorHref());
+      format.setToolTip(format.anchorHref());
     }
-    if (!format.isEmpty()) cursor.mergeCharFormat(format);
+    cursor.setCharFormat(format);
   }
-}
-
-void styleHeading(QTextCursor& cursor, int level, const QFont& font) {
-  QTextCharFormat format;
-  format.setFontPointSize(font.pointSizeF() * kHeadingScale[std::clamp(level, 1, 6) - 1]);
-  format.setFontWeight(QFont::DemiBold);
-  format.setProperty(QTextFormat::FontSizeAdjustment, 0);
-  cursor.movePosition(QTextCursor::EndOfBlock, QTextCursor::KeepAnchor);
-  cursor.mergeCharFormat(format);
 }
 
 void styleBlocks(QTextDocument& document, const QFont& font) {
@@ -119,7 +120,6 @@ void styleBlocks(QTextDocument& document, const QFont& font) {
       all.mergeCharFormat(muted);
     }
     cursor.mergeBlockFormat(format);
-    if (heading > 0) styleHeading(cursor, heading, font);
   }
 }
 

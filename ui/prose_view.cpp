@@ -44,37 +44,26 @@ QVariant ProseView::loadResource(int, const QUrl&) {
   return {};
 }
 
-// The view owns the document it shows.
+// The view owns the document it shows. What is selected stays so where the text before its end has
+// not changed.
 void ProseView::adopt(QTextDocument* shown) {
   const QPointer<QTextDocument> old = document();  // setDocument deletes the one the control made
+  const int anchor = textCursor().anchor(), position = textCursor().position();
+  const QString selected = textCursor().selectedText();
   shown->setParent(this);
   setDocument(shown);
   if (old && old->parent() == this) old->deleteLater();
+  if (!selected.isEmpty() && std::max(anchor, position) < shown->characterCount()) {
+    QTextCursor cursor(shown);
+    cursor.setPosition(anchor);
+    cursor.setPosition(position, QTextCursor::KeepAnchor);
+    if (cursor.selectedText() == selected) setTextCursor(cursor);
+  }
   fitHeight();
 }
 
 void ProseView::setProse(const QString& markdown) {
   adopt(proseDocument(markdown, font()).release());
-}
-
-void ProseView::appendProse(const QString& markdown) {
-  if (document()->isEmpty()) return setProse(markdown);
-  const auto more = proseDocument(markdown, font());
-  if (more->isEmpty()) return;
-  QTextCursor cursor(document());
-  cursor.beginEditBlock();
-  cursor.movePosition(QTextCursor::End);
-  // The last block had no space below it.
-  QTextBlockFormat spaced = cursor.blockFormat();
-  spaced.setBottomMargin(QFontMetricsF(font()).height() * 0.55);
-  cursor.setBlockFormat(spaced);
-  // Lists belong to their document: the fragment brings its own.
-  QTextBlockFormat first = more->begin().blockFormat();
-  first.setObjectIndex(-1);
-  cursor.insertBlock(first, more->begin().charFormat());
-  cursor.insertFragment(QTextDocumentFragment(more.get()));
-  cursor.endEditBlock();
-  fitHeight();
 }
 
 void ProseView::setPlain(const QString& text) {

@@ -13,8 +13,6 @@ class ProseView : public QTextBrowser {
 
   // Markdown without HTML, already prepared (see preparedProse).
   void setProse(const QString& markdown);
-  // Adds Markdown after what is there; what is there is not laid out again.
-  void appendProse(const QString& markdown);
   void setPlain(const QString& text);
   // A table: header first, every row as long as the header, cells in Markdown.
   void setTable(const QVector<QStringList>& rows, const QVector<Qt::Alignment>& alignments);

@@ -137,6 +137,11 @@ double contrastRatio(const QColor& a, const QColor& b) {
   return (std::max(first, second) + 0.05) / (std::min(first, second) + 0.05);
 }
 
+ThemeNotifier& ThemeNotifier::instance() {
+  static ThemeNotifier notifier;
+  return notifier;
+}
+
 ThemeController::ThemeController(QObject* parent) : QObject(parent) {
   m_systemDark = QApplication::palette().color(QPalette::Window).lightness() < 128;
   QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
@@ -157,7 +162,7 @@ void ThemeController::apply() {
   const bool dark =
       m_mode == QLatin1String("dark") || (m_mode == QLatin1String("system") && m_systemDark);
   QApplication::setPalette((dark ? Theme::darkTheme() : Theme::light()).palette());
-  emit changed();
+  emit ThemeNotifier::instance().changed();
 }
 
 }  // namespace quire

@@ -37,6 +37,17 @@ struct Theme {
 // WCAG contrast ratio of two opaque colours, 1 to 21.
 double contrastRatio(const QColor& a, const QColor& b);
 
+// Tells that Theme::current() is another one. For widgets with a style sheet of their own, which
+// are not told of palette changes; the others use QEvent::PaletteChange. GUI thread.
+class ThemeNotifier : public QObject {
+  Q_OBJECT
+ public:
+  static ThemeNotifier& instance();
+
+ signals:
+  void changed();
+};
+
 // Chooses and applies the theme: "light", "dark", or "system" (the desktop's preference from the
 // settings portal; without a portal, the palette the application started with).
 class ThemeController : public QObject {
@@ -46,9 +57,6 @@ class ThemeController : public QObject {
 
   QString mode() const { return m_mode; }
   void setMode(const QString& mode);
-
- signals:
-  void changed();
 
  private:
   void apply();

@@ -1,0 +1,132 @@
+#include <QAbstractButton>
+#include <QAction>
+#include <QApplication>
+#include <QDropEvent>
+#include <QMenuBar>
+#include <QMimeData>
+#include <QTemporaryDir>
+
+#include "tests/support/test_main.h"
+#include "tests/ui/fakes.h"
+#include "ui/chat_page.h"
+#include "ui/chat_store.h"
+#include "ui/composer.h"
+#include "ui/main_window.h"
+#include "ui/theme.h"
+
+using namespace quire;
+using namespace quire::test;
+
+namespace {
+
+struct Bench {
+  QTemporaryDir dir;
+  std::shared_ptr<FakeHost> host = std::make_shared<FakeHost>();
+  std::shared_ptr<FakeModel> model = host->makeReady();
+  EngineClient client{host};
+  ChatStore store{dir.filePath(QStringLiteral("chats.sqlite"))};
+  Settings settings;
+  std::unique_ptr<MainWindow> window;
+
+  Bench() {
+    settings.server.autostart = false;
+    window = std::make_unique<MainWindow>(&client, &store, &settings);
+    window->show();
+  }
+};
+
+QList<QAction*> allActions(const QMenuBar* bar) {
+  QList<QAction*> result;
+  for (const QAction* top : bar->actions()) {
+    for (QAction* action : top->menu()->actions()) {
+      if (action->menu() != nullptr) {
+        result << action->menu()->actions();
+      } else if (!action->isSeparator()) {
+        result << action;
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+class TestMainWindow : public QObject {
+  Q_OBJECT
+ private slots:
+  void everyIconButtonHasAName();
+  void shortcutsAreUnique();
+  void fitsNarrowWindows();
+  void droppedFileIsOpened();
+  void pausedEngineIsSaid();
+  void themeFollowsTheMenu();
+};
+
+void TestMainWindow::everyIconButtonHasAName() {
+  Bench bench;
+  for (const QAbstractButton* button : bench.window->findChildren<QAbstractButton*>()) {
+    const bool ours = !button->objectName().startsWith(QStringLiteral("qt_")) &&
+                      !button->inherits("QLineEditIconButton");
+    if (!ours || !button->text().isEmpty() || button->icon().isNull()) continue;
+    QVERIFY2(!button->accessibleName().isEmpty(),
+             qPrintable(QLatin1String(button->metaObject()->className()) + QLatin1Char(' ') +
+                        button->objectName()));
+  }
+}
+
+void TestMainWindow::shortcutsAreUnique() {
+  Bench bench;
+  QStringList seen;
+  for (const QAction* action : allActions(bench.window->menuBar())) {
+    if (action->shortcut().isEmpty()) continue;
+    const QString keys = action->shortcut().toString();
+    QVERIFY2(!seen.contains(keys), qPrintable(keys));
+    seen << keys;
+  }
+  QVERIFY(seen.size() > 10);
+}
+
+void TestMainWindow::fitsNarrowWindows() {
+  Bench bench;
+  bench.window->resize(360, 500);
+  QTest::qWait(20);
+  QVERIFY2(bench.window->width() <= 360, qPrintable(QString::number(bench.window->width())));
+}
+
+void TestMainWindow::droppedFileIsOpened() {
+  Bench bench;
+  QMimeData data;
+  QTemporaryDir folder;
+  data.setUrls({QUrl::fromLocalFile(folder.path())});
+  QDragEnterEvent enter(QPoint(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+  QApplication::sendEvent(bench.window.get(), &enter);
+  QVERIFY(enter.isAccepted());
+  QDropEvent event(QPointF(50, 50), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+  QApplication::sendEvent(bench.window.get(), &event);
+  QTRY_COMPARE(bench.host->loaded().size(), std::size_t(1));
+  QCOMPARE(bench.host->loaded()[0].first, folder.path().toStdString());
+}
+
+void TestMainWindow::pausedEngineIsSaid() {
+  Bench bench;
+  bench.client.pause();
+  QVERIFY(bench.window->bars()->texts().join(QLatin1Char(' ')).contains(QStringLiteral("paused")));
+  bench.client.resume();
+  QVERIFY(bench.window->bars()->texts().isEmpty());
+}
+
+void TestMainWindow::themeFollowsTheMenu() {
+  Bench bench;
+  for (QAction* action : allActions(bench.window->menuBar())) {
+    if (action->text() == QStringLiteral("&Dark")) action->trigger();
+  }
+  QVERIFY(Theme::current().dark);
+  QCOMPARE(bench.settings.theme, std::string("dark"));
+  for (QAction* action : allActions(bench.window->menuBar())) {
+    if (action->text() == QStringLiteral("&Light")) action->trigger();
+  }
+  QVERIFY(!Theme::current().dark);
+}
+
+QUIRE_TEST(TestMainWindow)
+#include "tst_main_window.moc"
