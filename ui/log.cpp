@@ -7,6 +7,7 @@
 #include <QtGlobal>
 #include <cstdio>
 
+#include "app/version.h"
 #include "engine/paths.h"
 
 namespace quire {
@@ -55,6 +56,7 @@ void startLogging() {
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(logger);
   qInstallMessageHandler(forwardQtMessage);
+  spdlog::info("Quire {} on Qt {}, data in {}", QUIRE_VERSION, qVersion(), data_dir());
 }
 
 }  // namespace quire
