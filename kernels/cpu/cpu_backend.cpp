@@ -55,10 +55,12 @@ class CpuBackend final : public Backend {
   }
 
   std::unique_ptr<Matrix> pack(std::span<const MatrixView> parts) override {
-    return std::make_unique<CpuMatrix>(parts, &pool_);
+    auto matrix = std::make_unique<CpuMatrix>(parts);
+    matrix->pack(arena_, pool_);
+    return matrix;
   }
   std::unique_ptr<Matrix> pack_table(const MatrixView& table) override {
-    return std::make_unique<CpuMatrix>(std::span(&table, 1), nullptr);
+    return std::make_unique<CpuMatrix>(std::span(&table, 1));
   }
   std::unique_ptr<Vector> upload(std::span<const float> values) override {
     return std::make_unique<CpuVector>(values);
@@ -102,6 +104,7 @@ class CpuBackend final : public Backend {
   Isa isa_;
   DType kv_dtype_;
   BatchView batch_;
+  Arena arena_;
   ThreadPool pool_;
   Linear linear_;
   Rope rope_;

@@ -22,42 +22,43 @@ CpuKvPool::CpuKvPool(const KvSpec& spec, int num_blocks, int block_size, DType d
       bytes_per_block_(kv_block_bytes(spec, block_size, dtype)) {
   QUIRE_CHECK(dtype == DType::kBF16 || dtype == DType::kF32, dtype_info(dtype).name);
   QUIRE_CHECK(num_blocks > 0 && block_size > 0, num_blocks, block_size);
-  for (int i = 0; i < static_cast<int>(spec.layers.size()); ++i)
-    layers_.emplace_back(layer_block_bytes(i) * num_blocks);
+  std::size_t bytes = 0;
+  for (int i = 0; i < static_cast<int>(spec.layers.size()); ++i) {
+    layer_offsets_.push_back(bytes);
+    bytes += (layer_block_bytes(i) * num_blocks + 63) / 64 * 64;
+  }
+  data_ = AlignedBytes(bytes);
 }
 
 void CpuKvPool::read_block(int block, std::span<std::byte> target) const {
   QUIRE_CHECK(block >= 0 && block < num_blocks_ && target.size() == bytes_per_block_, block);
   std::byte* out = target.data();
-  for (int i = 0; i < static_cast<int>(layers_.size()); ++i) {
-    const std::size_t bytes = layer_block_bytes(i);
-    std::memcpy(out, layers_[i].data() + block * bytes, bytes);
+  for_each_piece(block, [&out](const std::uint8_t* piece, std::size_t bytes) {
+    std::memcpy(out, piece, bytes);
     out += bytes;
-  }
+  });
 }
 
 void CpuKvPool::write_block(int block, std::span<const std::byte> source) {
   QUIRE_CHECK(block >= 0 && block < num_blocks_ && source.size() == bytes_per_block_, block);
   const std::byte* in = source.data();
-  for (int i = 0; i < static_cast<int>(layers_.size()); ++i) {
-    const std::size_t bytes = layer_block_bytes(i);
-    std::memcpy(layers_[i].data() + block * bytes, in, bytes);
+  for_each_piece(block, [&in](const std::uint8_t* piece, std::size_t bytes) {
+    std::memcpy(const_cast<std::uint8_t*>(piece), in, bytes);
     in += bytes;
-  }
+  });
 }
 
 void CpuKvPool::copy_block(int source, int target) {
   QUIRE_CHECK(source >= 0 && source < num_blocks_ && target >= 0 && target < num_blocks_, source,
               target);
-  for (int i = 0; i < static_cast<int>(layers_.size()); ++i) {
-    const std::size_t bytes = layer_block_bytes(i);
-    std::memmove(layers_[i].data() + target * bytes, layers_[i].data() + source * bytes, bytes);
-  }
+  for (int i = 0; i < static_cast<int>(spec_.layers.size()); ++i)
+    for (int head = 0; head < spec_.layers[i].num_kv_heads; ++head)
+      std::memmove(plane(i, target, head), plane(i, source, head), 2 * plane_bytes(i));
 }
 
 // All bits set is NaN in both types.
 void CpuKvPool::poison() {
-  for (AlignedBytes& layer : layers_) std::memset(layer.data(), 0xff, layer.size());
+  std::memset(data_.data(), 0xff, data_.size());
 }
 
 template <typename Element, typename Round>
@@ -76,8 +77,7 @@ void CpuKvPool::write(int layer, std::int64_t slot, int kv_head, const float* ke
   QUIRE_CHECK(slot >= 0 && slot / block_size_ < num_blocks_, slot, num_blocks_, block_size_);
   const int block = static_cast<int>(slot / block_size_);
   const int offset = static_cast<int>(slot % block_size_);
-  std::uint8_t* target =
-      layers_[layer].data() + (this->plane(layer, block, kv_head) - layers_[layer].data());
+  std::uint8_t* target = plane(layer, block, kv_head);
   if (dtype_ == DType::kBF16)
     write_as<std::uint16_t>(target, layer, offset, key, value, float_to_bf16);
   else

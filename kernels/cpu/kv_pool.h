@@ -1,17 +1,19 @@
 #pragma once
 
 #include <numeric>
+#include <utility>
 
 #include "kernels/backend.h"
 #include "kernels/cpu/memory.h"
 
 namespace quire::cpu {
 
-// K and V of every layer, in BF16 or float32. Per (layer, block, KV head), contiguous:
+// K and V of every layer, in BF16 or float32, as [layer][KV head][block] and in each
 //   keys    [block_size / run][head_dim][run]   run = gcd(block_size, 16) positions side by side
 //   values  [block_size][head_dim]
-// so that a tile of 16 keys is one piece when the block size is a multiple of 16. Padding rows are
-// not written at all, so there is no scratch block.
+// so that neighbouring blocks of a request are one stream for a head's attention, and a tile of 16
+// keys is one piece when the block size is a multiple of 16. Padding rows are not written at all,
+// so there is no scratch block.
 class CpuKvPool final : public KvPool {
  public:
   CpuKvPool(const KvSpec& spec, int num_blocks, int block_size, DType dtype);
@@ -47,8 +49,18 @@ class CpuKvPool final : public KvPool {
     return plane_bytes(layer) * 2 * spec_.layers[layer].num_kv_heads;
   }
   const std::uint8_t* plane(int layer, int block, int kv_head) const {
-    return layers_[layer].data() + block * layer_block_bytes(layer) +
-           kv_head * 2 * plane_bytes(layer);
+    return data_.data() + layer_offsets_[layer] +
+           (static_cast<std::size_t>(kv_head) * num_blocks_ + block) * 2 * plane_bytes(layer);
+  }
+  std::uint8_t* plane(int layer, int block, int kv_head) {
+    return const_cast<std::uint8_t*>(std::as_const(*this).plane(layer, block, kv_head));
+  }
+  // Calls f(piece, bytes) for every piece of a block, in the order of its opaque contents.
+  template <typename F>
+  void for_each_piece(int block, const F& f) const {
+    for (int i = 0; i < static_cast<int>(spec_.layers.size()); ++i)
+      for (int head = 0; head < spec_.layers[i].num_kv_heads; ++head)
+        f(plane(i, block, head), 2 * plane_bytes(i));
   }
   template <typename Element, typename Round>
   void write_as(std::uint8_t* plane, int layer, int offset, const float* key, const float* value,
@@ -59,7 +71,8 @@ class CpuKvPool final : public KvPool {
   DType dtype_;
   std::size_t element_ = 0;  // bytes
   std::size_t bytes_per_block_ = 0;
-  std::vector<AlignedBytes> layers_;
+  std::vector<std::size_t> layer_offsets_;  // into data_
+  AlignedBytes data_;
 };
 
 std::size_t kv_block_bytes(const KvSpec& spec, int block_size, DType dtype);

@@ -8,6 +8,7 @@ namespace quire::cpu {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kMapping = std::size_t{64} << 20;
 
 }  // namespace
 
@@ -32,6 +33,21 @@ AlignedBytes::AlignedBytes(std::size_t size) : size_(size) {
 
 void AlignedBytes::reserve(std::size_t size) {
   if (size > size_) *this = AlignedBytes(size + size / 4);
+}
+
+std::shared_ptr<std::uint8_t> Arena::allocate(std::size_t size) {
+  const std::size_t rounded = (size + 63) / 64 * 64;
+  if (rounded > kMapping / 2) {
+    auto own = std::make_shared<AlignedBytes>(rounded);
+    return {own, own->data()};
+  }
+  if (current_ == nullptr || used_ + rounded > current_->size()) {
+    current_ = std::make_shared<AlignedBytes>(kMapping);
+    used_ = 0;
+  }
+  std::uint8_t* piece = current_->data() + used_;
+  used_ += rounded;
+  return {current_, piece};
 }
 
 void AlignedBytes::Unmap::operator()(std::uint8_t* data) const {

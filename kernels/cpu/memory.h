@@ -36,4 +36,17 @@ class AlignedBytes {
   std::size_t size_ = 0;
 };
 
+// Hands out pieces of large mappings, so that many matrices of a megabyte or less share 2 MiB
+// pages: reading weights is limited by address translation otherwise (twice the bandwidth on a Zen
+// 3 virtual machine). A mapping goes back to the system when the last piece of it is gone.
+class Arena {
+ public:
+  // Zeroed and aligned to a cache line.
+  std::shared_ptr<std::uint8_t> allocate(std::size_t size);
+
+ private:
+  std::shared_ptr<AlignedBytes> current_;
+  std::size_t used_ = 0;
+};
+
 }  // namespace quire::cpu

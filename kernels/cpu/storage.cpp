@@ -9,7 +9,7 @@ std::int64_t CpuMatrix::Part::num_panels() const {
   return (source.rows + kPanelRows - 1) / kPanelRows;
 }
 
-CpuMatrix::CpuMatrix(std::span<const MatrixView> parts, ThreadPool* pool) {
+CpuMatrix::CpuMatrix(std::span<const MatrixView> parts) {
   QUIRE_CHECK(!parts.empty());
   cols_ = parts.front().cols;
   for (const MatrixView& view : parts) {
@@ -20,17 +20,22 @@ CpuMatrix::CpuMatrix(std::span<const MatrixView> parts, ThreadPool* pool) {
     part.first_row = rows_;
     part.panel_bytes = panel_bytes(view.dtype, view.cols);
     rows_ += view.rows;
-    if (pool == nullptr) continue;
-    part.panels = AlignedBytes(part.panel_bytes * part.num_panels());
-    pool->run(part.num_panels(), [&part](int panel, int) {
-      pack_panel(part.source, panel, part.panels.data() + panel * part.panel_bytes);
+  }
+}
+
+void CpuMatrix::pack(Arena& arena, ThreadPool& pool) {
+  for (Part& part : parts_) {
+    part.panels = arena.allocate(part.panel_bytes * part.num_panels());
+    pool.run(part.num_panels(), [&part](int panel, int) {
+      pack_panel(part.source, panel, part.panels.get() + panel * part.panel_bytes);
     });
   }
 }
 
 std::size_t CpuMatrix::bytes() const {
   std::size_t total = 0;
-  for (const Part& part : parts_) total += part.panels.size();
+  for (const Part& part : parts_)
+    if (part.panels) total += part.panel_bytes * part.num_panels();
   return total;
 }
 

@@ -10,29 +10,32 @@
 namespace quire::cpu {
 
 // Stacked weights, each part packed in panels of 16 rows (format.h). The sources stay referenced:
-// embed() decodes rows from them. Without a pool nothing is packed, and only embed() can use it.
+// embed() decodes rows from them. A matrix made without packing is only for
+// embed().
 class CpuMatrix final : public Matrix {
  public:
   struct Part {
     MatrixView source;
     std::int64_t first_row = 0;  // of the stacked matrix
     std::size_t panel_bytes = 0;
-    AlignedBytes panels;
+    std::shared_ptr<std::uint8_t> panels;
 
     std::int64_t num_panels() const;
     const std::uint8_t* panel(std::int64_t index) const {
-      return panels.data() + index * panel_bytes;
+      return panels.get() + index * panel_bytes;
     }
   };
 
-  CpuMatrix(std::span<const MatrixView> parts, ThreadPool* pool);
+  explicit CpuMatrix(std::span<const MatrixView> parts);
+
+  void pack(Arena& arena, ThreadPool& pool);
 
   std::int64_t rows() const override { return rows_; }
   std::int64_t cols() const override { return cols_; }
   std::size_t bytes() const override;
   const std::vector<Part>& parts() const { return parts_; }
   const Part& part_of(std::int64_t row) const;
-  bool packed() const { return bytes() > 0; }
+  bool packed() const { return parts_.front().panels != nullptr; }
   bool needs_quantised() const { return needs_quantised_; }  // some part has a quantised type
   bool needs_floats() const { return needs_floats_; }        // some part has a plain type
 

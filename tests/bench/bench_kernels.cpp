@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include "kernels/cpu/detect.h"
+#include "kernels/cpu/memory.h"
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/thread_pool.h"
 #include "tests/kernels/kernel_fixtures.h"
@@ -57,7 +58,7 @@ void panels(benchmark::State& state) {
   const StoredMatrix matrix(dtype, 16, kCols, random);
   const std::size_t bytes = cpu::panel_bytes(dtype, kCols);
   const std::size_t count = std::max<std::size_t>(1, (state.range(2) << 20) / bytes);
-  std::vector<std::uint8_t> weights(bytes * count);
+  cpu::AlignedBytes weights(bytes * count);
   for (std::size_t i = 0; i < count; ++i)
     cpu::pack_panel(matrix.view(), 0, weights.data() + i * bytes);
   std::vector<float> out(x.rows * 16);
