@@ -7,8 +7,8 @@
 #include <future>
 #include <mutex>
 #include <thread>
-#include <unordered_map>
 
+#include "engine/listeners.h"
 #include "engine/step_ring.h"
 #include "engine/watched_runner.h"
 
@@ -19,14 +19,6 @@ double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// One submitted request and who listens to it. Engine thread only.
-struct Listener {
-  std::shared_ptr<RequestSink> sink;
-  double submitted_s = 0;
-  GenerationUpdate last;  // progress figures and times carried from update to update
-  bool scheduled = false;
-};
-
 class EngineThread : public Engine {
  public:
   EngineThread(Options options, std::unique_ptr<Runner> runner,
@@ -36,6 +28,12 @@ class EngineThread : public Engine {
         vocab_size_(runner_.vocab_size()),
         eos_token_ids_(std::move(options.eos_token_ids)),
         core_(options.config, runner_, steady_seconds, output_processor_.get()),
+        listeners_({.left_queue = [this] { --num_queued_; },
+                    .concluded =
+                        [this] {
+                          --unfinished_;
+                          idle_.notify_all();
+                        }}),
         config_(options.config),
         paused_(options.start_paused) {
     core_.add_sink(&fanout_);
@@ -95,7 +93,6 @@ class EngineThread : public Engine {
 
  private:
   using Command = std::function<void()>;
-  using Listeners = std::unordered_map<std::int64_t, Listener>;
 
   bool post(Command command);
   void set_paused(bool paused, int steps);
@@ -108,12 +105,8 @@ class EngineThread : public Engine {
 
   void admit(std::unique_ptr<Request> request, std::shared_ptr<RequestSink> sink,
              double submitted_s);
-  void deliver(RequestOutput& output, double step_begin_s);
-  void finish(RequestId id, FinishReason reason, const std::string& error);
-  void conclude(Listeners::iterator it, GenerationUpdate update);
-  void publish_queue_positions();
-  bool send(Listener& listener, GenerationUpdate update);
-  void leave_queue(RequestId id);
+  void end(RequestId id, FinishReason reason, const std::string& error);
+  void abort_those(const std::vector<RequestId>& gone);
 
   // Used by the engine's thread (cancel_step and worth_cancelling from any).
   WatchedRunner runner_;
@@ -123,7 +116,6 @@ class EngineThread : public Engine {
   EventFanout fanout_;
   EngineCore core_;
   Listeners listeners_;
-  std::vector<RequestId> queued_;  // submitted, not scheduled yet, in order
 
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable wake_;
@@ -157,13 +149,7 @@ Result<RequestId> EngineThread::submit(GenerationRequest request,
     }
     QUIRE_RETURN_IF_ERROR(
         check_and_clamp(config_, vocab_size_, request.prompt_token_ids.size(), request.params));
-    for (const TokenId token : request.prompt_token_ids) {
-      if (token < 0 || token >= vocab_size_) {
-        return make_error(ErrorCode::kInvalidArgument, "Token id " + std::to_string(token) +
-                                                           " is outside the vocabulary of " +
-                                                           std::to_string(vocab_size_) + ".");
-      }
-    }
+    QUIRE_RETURN_IF_ERROR(check_token_ids(request.prompt_token_ids, vocab_size_));
     if (num_queued_.load() >= config_.max_queue) {
       return make_error(ErrorCode::kQueueFull, "The waiting queue is full (" +
                                                    std::to_string(config_.max_queue) +
@@ -187,10 +173,7 @@ Result<RequestId> EngineThread::submit(GenerationRequest request,
 }
 
 void EngineThread::abort(RequestId id) {
-  const bool posted = post([this, id] {
-    core_.abort_request(id);
-    finish(id, FinishReason::kAborted, {});
-  });
+  const bool posted = post([this, id] { end(id, FinishReason::kAborted, {}); });
   if (posted && runner_.worth_cancelling(id)) core_.cancel_step();
 }
 
@@ -301,7 +284,7 @@ void EngineThread::run_commands() {
     commands.swap(inbox_);
   }
   for (Command& command : commands) command();
-  if (!commands.empty()) publish_queue_positions();
+  if (!commands.empty()) abort_those(listeners_.publish_queue_positions());
 }
 
 void EngineThread::run_one_step() {
@@ -314,8 +297,8 @@ void EngineThread::run_one_step() {
     return;
   }
   ++steps_;
-  for (RequestOutput& output : outputs) deliver(output, begin_s);
-  publish_queue_positions();
+  abort_those(listeners_.deliver(outputs, begin_s, steady_seconds()));
+  abort_those(listeners_.publish_queue_positions());
 }
 
 void EngineThread::fail(const std::string& reason) {
@@ -324,132 +307,31 @@ void EngineThread::fail(const std::string& reason) {
     const std::lock_guard lock(mutex_);
     failure_ = sentence;
   }
-  std::vector<RequestId> live;
-  for (const auto& [id, listener] : listeners_) live.push_back(RequestId{id});
-  for (const RequestId id : live) {
-    core_.abort_request(id);
-    finish(id, FinishReason::kError, sentence);
-  }
+  for (const RequestId id : listeners_.live()) end(id, FinishReason::kError, sentence);
 }
 
 void EngineThread::abort_all() {
-  std::vector<RequestId> live;
-  for (const auto& [id, listener] : listeners_) live.push_back(RequestId{id});
-  for (const RequestId id : live) {
-    core_.abort_request(id);
-    finish(id, FinishReason::kAborted, {});
-  }
+  abort_those(listeners_.live());
+}
+
+void EngineThread::abort_those(const std::vector<RequestId>& gone) {
+  for (const RequestId id : gone) end(id, FinishReason::kAborted, {});
+}
+
+// Ends a request the core did not finish by itself.
+void EngineThread::end(RequestId id, FinishReason reason, const std::string& error) {
+  core_.abort_request(id);
+  listeners_.finish(id, reason, error);
 }
 
 void EngineThread::admit(std::unique_ptr<Request> request, std::shared_ptr<RequestSink> sink,
                          double submitted_s) {
   const RequestId id = request->id;
-  Listener listener;
-  listener.sink = std::move(sink);
-  listener.submitted_s = submitted_s;
-  listener.last.request = id;
-  listener.last.num_prompt_tokens = request->num_prompt_tokens;
-  listeners_.emplace(index(id), std::move(listener));
-  queued_.push_back(id);
+  listeners_.add(*request, std::move(sink), submitted_s);
   request->arrival_time_s = submitted_s;
   if (Status added = core_.add_request(std::move(request)); !added.ok()) {
-    finish(id, FinishReason::kError, added.error().message);
-    return;
+    listeners_.finish(id, FinishReason::kError, added.error().message);
   }
-  Listener& kept = listeners_.at(index(id));
-  GenerationUpdate update = kept.last;
-  update.queue_position = -1;  // sent by publish_queue_positions with the true place
-  kept.last = update;
-}
-
-// Turns what a step did for a request into an update.
-void EngineThread::deliver(RequestOutput& output, double step_begin_s) {
-  const auto it = listeners_.find(index(output.request));
-  if (it == listeners_.end()) return;
-  Listener& listener = it->second;
-  GenerationUpdate& last = listener.last;
-  const double since_submit = steady_seconds() - listener.submitted_s;
-  if (!listener.scheduled) {
-    listener.scheduled = true;
-    last.first_scheduled_s = step_begin_s - listener.submitted_s;
-    leave_queue(output.request);
-  }
-  if (!output.tokens.empty()) {
-    if (last.first_token_s < 0) last.first_token_s = since_submit;
-    last.last_token_s = since_submit;
-  }
-  last.num_prompt_tokens = output.num_prompt_tokens;
-  last.num_computed_tokens = output.num_computed_tokens;
-  last.num_cached_tokens = output.num_cached_tokens;
-  last.num_output_tokens = output.num_output_tokens;
-  last.num_preemptions = output.num_preemptions;
-  last.queue_position = 0;
-  const bool finished = output.finish_reason != FinishReason::kNone;
-  last.state = finished                       ? GenerationState::kFinished
-               : output.num_output_tokens > 0 ? GenerationState::kDecoding
-                                              : GenerationState::kPrefill;
-  GenerationUpdate update = last;
-  update.text = std::move(output.text);
-  update.tokens = std::move(output.tokens);
-  update.finish_reason = output.finish_reason;
-  update.stop_reason = std::move(output.stop_reason);
-  if (finished) {
-    conclude(it, std::move(update));
-  } else if (!send(listener, std::move(update))) {
-    const RequestId id = output.request;
-    core_.abort_request(id);
-    finish(id, FinishReason::kAborted, {});
-  }
-}
-
-// Forgets the request before its listener hears the end, so that whoever waits for that sees it
-// gone.
-void EngineThread::conclude(Listeners::iterator it, GenerationUpdate update) {
-  Listener listener = std::move(it->second);
-  listeners_.erase(it);
-  --unfinished_;
-  send(listener, std::move(update));
-  idle_.notify_all();
-}
-
-// The last update of a request the core did not finish by itself.
-void EngineThread::finish(RequestId id, FinishReason reason, const std::string& error) {
-  const auto it = listeners_.find(index(id));
-  if (it == listeners_.end()) return;
-  if (!it->second.scheduled) leave_queue(id);
-  GenerationUpdate update = it->second.last;
-  update.queue_position = 0;
-  update.state = GenerationState::kFinished;
-  update.finish_reason = reason;
-  update.error = error;
-  conclude(it, std::move(update));
-}
-
-void EngineThread::leave_queue(RequestId id) {
-  if (std::erase(queued_, id) > 0) --num_queued_;
-}
-
-void EngineThread::publish_queue_positions() {
-  const std::vector<RequestId> queued = queued_;  // a listener that is gone changes the queue
-  int ahead = 0;
-  for (const RequestId id : queued) {
-    const auto it = listeners_.find(index(id));
-    if (it == listeners_.end()) continue;
-    Listener& listener = it->second;
-    if (listener.last.queue_position != ahead) {
-      listener.last.queue_position = ahead;
-      if (!send(listener, listener.last)) {
-        core_.abort_request(id);
-        finish(id, FinishReason::kAborted, {});
-        continue;
-      }
-    }
-    ++ahead;
-  }
-}
-
-bool EngineThread::send(Listener& listener, GenerationUpdate update) {
-  return listener.sink == nullptr || listener.sink->on_update(update);
 }
 
 }  // namespace

@@ -88,6 +88,7 @@ Result<std::shared_ptr<HostedModel>> start_model(LoadJob& job, const ProgressCal
   model->name = job.path == job.id ? model->weights.name : job.id;
   model->description = model->weights.description;
   model->backend_description = model->backend->name() + ": " + model->backend->description();
+  model->template_note = model->weights.template_note;
   model->config = flat.config();
   model->num_parameters = model->weights.num_parameters;
   model->weight_bytes = flat.weight_bytes();

@@ -36,6 +36,7 @@ struct HostedModel {
   std::string name;  // for people: the name it was chosen by
   std::string description;
   std::string backend_description;  // the CPU path in use
+  std::string template_note;        // see LoadedWeights; a sentence worth showing, or ""
   ModelConfig config;
   std::int64_t num_parameters = 0;
   std::size_t weight_bytes = 0, kv_bytes = 0;

@@ -27,6 +27,7 @@ std::shared_ptr<const ModelInfo> describe(const HostedModel& hosted) {
   info->name = text(hosted.name);
   info->description = text(hosted.description);
   info->backend = text(hosted.backend_description);
+  info->templateNote = text(hosted.template_note);
   info->config = hosted.config;
   info->numParameters = hosted.num_parameters;
   info->weightBytes = hosted.weight_bytes;

@@ -20,7 +20,7 @@ using AnswerId = quint64;
 
 // What the window knows of the loaded model: a copy, valid after the model is gone.
 struct ModelInfo {
-  QString id, path, name, description, backend;
+  QString id, path, name, description, backend, templateNote;
   ModelConfig config;
   EngineConfig engine;
   qint64 numParameters = 0;

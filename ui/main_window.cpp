@@ -102,7 +102,9 @@ MainWindow::MainWindow(EngineClient* client, ChatStore* store, Settings* setting
   connect(m_loader, &ModelLoader::notice, this, &MainWindow::showMessage);
   connect(m_client, &EngineClient::statusChanged, this, &MainWindow::updateStatus);
   connect(m_client, &EngineClient::modelChanged, this, &MainWindow::updateStatus);
+  connect(m_client, &EngineClient::modelChanged, this, &MainWindow::showTemplateNote);
   updateStatus();
+  showTemplateNote();
   applyRailTheme();
   restoreLayout();
   showPage(Chat);
@@ -300,6 +302,20 @@ void MainWindow::updateStatus() {
   m_modelLabel->setToolTip(model ? tr("%1\n%2").arg(model->name, model->description)
                                  : m_modelLabel->text());
   m_backendLabel->setToolTip(m_backendLabel->text());
+}
+
+void MainWindow::showTemplateNote() {
+  const QString key = QStringLiteral("template");
+  const auto model = m_client->model();
+  if (!model || model->templateNote.isEmpty()) {
+    m_bars->remove(key);
+    return;
+  }
+  BarMessage message;
+  message.kind = BarKind::Warning;
+  message.key = key;
+  message.text = tr("%1: %2").arg(model->id, model->templateNote);
+  showMessage(message);
 }
 
 void MainWindow::restoreLayout() {

@@ -66,6 +66,7 @@ class MainWindow : public QMainWindow {
   void chooseFolder();
   void showShortcuts();
   void updateStatus();
+  void showTemplateNote();
   void updateDock();
   void applyRailTheme();
   void restoreLayout();

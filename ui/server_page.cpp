@@ -118,7 +118,7 @@ QWidget* ServerPage::buildHead() {
   problemRow->setContentsMargins(0, 0, 0, 0);
   m_problemText = new QLabel(m_problem);
   m_problemText->setWordWrap(true);
-  m_useFreePort = new QPushButton(m_problem);
+  m_useFreePort = new QPushButton(tr("Use another port"), m_problem);
   problemRow->addWidget(m_problemText, 1);
   problemRow->addWidget(m_useFreePort);
   m_problem->hide();

@@ -85,6 +85,7 @@ std::shared_ptr<HostedModel> load_for_command(ModelHost& host, const ModelFlags&
     print_error(loaded.error().message);
     return nullptr;
   }
+  if (!(*loaded)->template_note.empty()) print_error((*loaded)->template_note);
   return *loaded;
 }
 

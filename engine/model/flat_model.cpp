@@ -35,6 +35,12 @@ class Packer {
     bytes_ += packed->bytes();
     return packed;
   }
+  std::unique_ptr<Matrix> table(const TensorInfo& part) {
+    bytes_done_ += part.bytes;
+    auto packed = backend_.pack_table({part.dtype, part.shape[0], part.shape[1], part.data});
+    bytes_ += packed->bytes();
+    return packed;
+  }
   std::unique_ptr<Vector> vector(std::initializer_list<const TensorInfo*> parts) {
     std::vector<float> values;
     for (const TensorInfo* part : parts) {
@@ -169,7 +175,8 @@ Result<std::unique_ptr<FlatModel>> pack_all(const ModelConfig& config, const Mod
   Packer packer(backend);
   PackedWeights weights;
   if (!keep_going(0, "packing the embedding")) return cancelled;
-  weights.embed = packer.matrix({tensors.embed});
+  weights.embed =
+      tensors.lm_head == nullptr ? packer.matrix({tensors.embed}) : packer.table(*tensors.embed);
   for (std::size_t i = 0; i < tensors.layers.size(); ++i) {
     const std::string what =
         "packing layer " + std::to_string(i + 1) + " of " + std::to_string(tensors.layers.size());

@@ -54,20 +54,22 @@ QList<QAction*> allActions(const QMenuBar* bar) {
 class TestMainWindow : public QObject {
   Q_OBJECT
  private slots:
-  void everyIconButtonHasAName();
+  void everyButtonHasAName();
   void shortcutsAreUnique();
   void fitsNarrowWindows();
   void droppedFileIsOpened();
   void pausedEngineIsSaid();
+  void missingChatTemplateIsSaid();
   void themeFollowsTheMenu();
 };
 
-void TestMainWindow::everyIconButtonHasAName() {
+void TestMainWindow::everyButtonHasAName() {
   Bench bench;
   for (const QAbstractButton* button : bench.window->findChildren<QAbstractButton*>()) {
     const bool ours = !button->objectName().startsWith(QStringLiteral("qt_")) &&
-                      !button->inherits("QLineEditIconButton");
-    if (!ours || !button->text().isEmpty() || button->icon().isNull()) continue;
+                      !button->inherits("QLineEditIconButton") &&
+                      !button->inherits("QTableCornerButton");
+    if (!ours || !button->text().isEmpty()) continue;
     QVERIFY2(!button->accessibleName().isEmpty(),
              qPrintable(QLatin1String(button->metaObject()->className()) + QLatin1Char(' ') +
                         button->objectName()));
@@ -113,6 +115,21 @@ void TestMainWindow::pausedEngineIsSaid() {
   QVERIFY(bench.window->bars()->texts().join(QLatin1Char(' ')).contains(QStringLiteral("paused")));
   bench.client.resume();
   QVERIFY(bench.window->bars()->texts().isEmpty());
+}
+
+void TestMainWindow::missingChatTemplateIsSaid() {
+  Bench bench;
+  auto bare = std::make_shared<FakeModel>();
+  bare->template_note = "The model brings no chat template, so a plain one is used.";
+  HostStatus ready;
+  ready.state = HostState::kReady;
+  bench.host->set(ready, bare);
+  QTRY_VERIFY(bench.window->bars()
+                  ->texts()
+                  .join(QLatin1Char(' '))
+                  .contains(QStringLiteral("no chat template")));
+  bench.host->makeReady();
+  QTRY_VERIFY(bench.window->bars()->texts().isEmpty());
 }
 
 void TestMainWindow::themeFollowsTheMenu() {
