@@ -84,6 +84,13 @@ ServerPage::ServerPage(EngineClient* client, Settings* settings, QWidget* parent
                             fontMetrics().horizontalAdvance(QString::fromLatin1(sample)) + 14);
   }
   layout->addWidget(m_table, 1);
+  auto* empty = new QLabel(tr("No requests yet. Point a client at the address above."));
+  empty->setForegroundRole(QPalette::PlaceholderText);
+  empty->setWordWrap(true);
+  empty->setAlignment(Qt::AlignCenter);
+  auto* over = new QVBoxLayout(m_table->viewport());
+  over->addWidget(empty);
+  connect(m_log, &QAbstractItemModel::rowsInserted, empty, &QWidget::hide);
 
   connect(m_client, &EngineClient::modelChanged, this, &ServerPage::updateSnippet);
   refreshState();
@@ -147,7 +154,8 @@ QWidget* ServerPage::buildSettings() {
   m_port->setValue(m_settings->server.port);
   m_key = new QLineEdit(QString::fromStdString(m_settings->server.api_key), box);
   m_key->setEchoMode(QLineEdit::PasswordEchoOnEdit);
-  m_key->setPlaceholderText(tr("none: every program on this machine may connect"));
+  m_key->setPlaceholderText(tr("none"));
+  m_key->setToolTip(tr("Without a key every program on this machine may connect"));
   auto* make = new QPushButton(tr("New key"), box);
   make->setToolTip(tr("Makes a random key and copies it"));
   auto* keyRow = new QHBoxLayout;
