@@ -196,8 +196,9 @@ void MainWindow::buildDock() {
     if (wanted && m_pages->currentIndex() == EngineView) showPage(Chat);
     updateDock();
   });
-  connect(m_dock, &QDockWidget::visibilityChanged, this,
-          [this] { m_dockAction->setChecked(!m_dock->isHidden()); });
+  // Also emitted while the window is being destroyed, when there is no MainWindow any more.
+  connect(m_dock, &QDockWidget::visibilityChanged, m_dockAction,
+          [dock = m_dock, action = m_dockAction] { action->setChecked(!dock->isHidden()); });
   m_dock->installEventFilter(this);
 }
 

@@ -258,6 +258,7 @@ void TestChatPage::answerGoesOnWhenAnotherChatIsChosen() {
   QTest::qWait(40);
   bench.page.openChat(first);
   QTRY_COMPARE(loaded.size(), 1);
+  QTRY_VERIFY(!bench.messages().isEmpty());
   QCOMPARE(bench.messages().last().content, QStringLiteral("meanwhile"));
   QCOMPARE(bench.messages().last().state, MessageState::Complete);
 }
