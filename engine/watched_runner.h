@@ -14,6 +14,9 @@ class WatchedRunner : public Runner {
  public:
   explicit WatchedRunner(std::unique_ptr<Runner> runner) : runner_(std::move(runner)) {}
 
+  double move_blocks(std::span<const BlockMove> moves) override {
+    return runner_->move_blocks(moves);
+  }
   Handle launch(const Batch& batch, std::span<const SamplingRow> rows,
                 const std::atomic<bool>& cancel) override;
   StepResult collect(Handle handle) override;

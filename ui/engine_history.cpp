@@ -142,8 +142,6 @@ void EngineHistory::applyBlockEvent(const BlockEvent& event, double seconds) {
       target->refCount = 0;
       target->evicted = false;
       break;
-    case BlockEventKind::kCopy:
-      break;
   }
 }
 

@@ -211,6 +211,15 @@ QString RequestLanes::describe(const Lane& lane) const {
     case WaitReason::kBehind:
       lines << tr("Waits behind %n request(s)", nullptr, lane.wait.shortfall);
       break;
+    case WaitReason::kAging:
+      lines << tr("Waits for a request that was passed over often enough");
+      break;
+    case WaitReason::kSwapped:
+      lines << tr("In host memory; needs %n more block(s) to return", nullptr, lane.wait.shortfall);
+      break;
+    case WaitReason::kPartialPrefills:
+      lines << tr("Waits: as many prompts as allowed are being read");
+      break;
   }
   if (!lane.live()) lines << ending(lane);
   return lines.join(QLatin1Char('\n'));

@@ -51,15 +51,22 @@ class Blake2b {
 
 }  // namespace
 
-BlockHash hash_block(const BlockHash* parent, std::span<const TokenId> tokens,
-                     std::string_view cache_key) {
+BlockHash hash_root(std::string_view cache_key, std::string_view cache_salt) {
   Blake2b hash;
-  hash.number(parent == nullptr ? 0 : 1);
-  if (parent != nullptr) hash.bytes(parent->data(), parent->size());
+  hash.number(0);
+  for (const std::string_view part : {cache_key, cache_salt}) {
+    hash.number(part.size());
+    hash.bytes(part.data(), part.size());
+  }
+  return hash.digest();
+}
+
+BlockHash hash_block(const BlockHash& parent, std::span<const TokenId> tokens) {
+  Blake2b hash;
+  hash.number(1);
+  hash.bytes(parent.data(), parent.size());
   hash.number(tokens.size());
   hash.tokens(tokens);
-  hash.number(cache_key.size());
-  hash.bytes(cache_key.data(), cache_key.size());
   return hash.digest();
 }
 

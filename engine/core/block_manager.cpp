@@ -7,13 +7,11 @@
 
 namespace quire {
 
-BlockManager::BlockManager(int num_blocks, int block_size, bool enable_prefix_caching,
-                           std::unique_ptr<PrefixIndex> prefix_index)
+BlockManager::BlockManager(int num_blocks, int block_size, std::unique_ptr<PrefixIndex> index)
     : block_size_(block_size),
-      enable_prefix_caching_(enable_prefix_caching),
       blocks_(static_cast<std::size_t>(num_blocks)),
       free_(num_blocks),
-      index_(std::move(prefix_index)) {
+      index_(std::move(index)) {
   QUIRE_CHECK(num_blocks >= 1 && block_size >= 1, num_blocks, block_size);
 }
 
@@ -22,27 +20,42 @@ std::span<const BlockId> BlockManager::table(RequestId request) const {
   return it == tables_.end() ? std::span<const BlockId>() : it->second.blocks;
 }
 
+int BlockManager::num_private_blocks(RequestId request) const {
+  return static_cast<int>(
+      std::ranges::count_if(table(request), [&](BlockId b) { return at(b).ref_count == 1; }));
+}
+
 BlockView BlockManager::view(BlockId block) const {
   return {at(block).ref_count, at(block).hash.has_value(), at(block).owner};
 }
 
 void BlockManager::extend_hashes(Request& request) const {
   auto& hashes = request.block_hashes;
+  if (hashes.empty()) hashes.push_back(hash_root(request.cache_key, request.cache_salt));
   const int known = request.num_tokens() - request.num_placeholders;
   const std::span<const TokenId> tokens = request.token_ids;
-  while ((static_cast<int>(hashes.size()) + 1) * block_size_ <= known) {
-    const BlockHash* parent = hashes.empty() ? nullptr : &hashes.back();
-    hashes.push_back(hash_block(parent, tokens.subspan(hashes.size() * block_size_, block_size_),
-                                request.cache_key));
+  while (static_cast<int>(hashes.size()) * block_size_ <= known) {
+    const std::size_t begin = (hashes.size() - 1) * static_cast<std::size_t>(block_size_);
+    hashes.push_back(hash_block(hashes.back(), tokens.subspan(begin, block_size_)));
   }
 }
 
-std::vector<BlockId> BlockManager::find_cached_prefix(Request& request) const {
-  if (!enable_prefix_caching_) return {};
+PrefixKey BlockManager::key_of(const Request& request) const {
+  const std::span<const BlockHash> hashes = request.block_hashes;
+  const std::span<const TokenId> tokens = request.token_ids;
+  return {tokens.first(request.num_tokens() - request.num_placeholders), hashes.subspan(1),
+          hashes.front()};
+}
+
+PrefixMatch BlockManager::find_cached_prefix(Request& request, int max_tokens) const {
+  if (index_ == nullptr || max_tokens <= 0) return {};
   extend_hashes(request);
-  const std::span<const BlockHash> chain = request.block_hashes;
-  const auto limit = static_cast<std::size_t>((request.num_tokens() - 1) / block_size_);
-  return index_->longest_prefix(chain.first(std::min(limit, chain.size())));
+  PrefixMatch match = index_->match(key_of(request), max_tokens);
+  if (match.partial != kNoBlock && at(match.partial).fresh) {
+    match.partial = kNoBlock;
+    match.partial_tokens = 0;
+  }
+  return match;
 }
 
 int BlockManager::blocks_needed(const Request& request, int num_tokens,
@@ -53,32 +66,25 @@ int BlockManager::blocks_needed(const Request& request, int num_tokens,
   return std::max(0, blocks_for(num_tokens) - held) + static_cast<int>(reclaimed);
 }
 
-bool BlockManager::allocate_slots(const Request& request, int num_new_tokens,
-                                  std::span<const BlockId> adopted) {
-  const int total =
-      request.num_computed_tokens + static_cast<int>(adopted.size()) * block_size_ + num_new_tokens;
-  if (blocks_needed(request, total, adopted) > num_free()) return false;
+bool BlockManager::allocate_slots(const Request& request, int num_tokens,
+                                  const PrefixMatch& adopted) {
+  if (blocks_needed(request, num_tokens, adopted.blocks) > num_free()) return false;
   Table& table = tables_[request.id];
-  QUIRE_CHECK(adopted.empty() || table.blocks.empty(), index(request.id));
-  for (const BlockId block : adopted) {
+  QUIRE_CHECK(adopted.blocks.empty() || table.blocks.empty(), index(request.id));
+  for (const BlockId block : adopted.blocks) {
     adopt(block, request.id);
     table.blocks.push_back(block);
   }
-  if (!adopted.empty()) table.num_published = static_cast<int>(adopted.size());
-  while (static_cast<int>(table.blocks.size()) < blocks_for(total))
+  if (!adopted.blocks.empty()) table.num_published = static_cast<int>(adopted.blocks.size());
+  while (static_cast<int>(table.blocks.size()) < blocks_for(num_tokens))
     table.blocks.push_back(take_free(request.id));
   return true;
 }
 
 BlockId BlockManager::take_free(RequestId request) {
+  if (free_.size() == 0) unindex(index_->victim());
   const BlockId block = free_.front();
   free_.remove(block);
-  if (at(block).hash) {
-    --num_cached_free_;
-    ++num_evictions_;
-    log(BlockEventKind::kEvict, block, kNoRequest, at(block).hash);
-    drop_hash(block);
-  }
   at(block).ref_count = 1;
   at(block).owner = request;
   log(BlockEventKind::kAlloc, block, request);
@@ -89,8 +95,7 @@ void BlockManager::adopt(BlockId block, RequestId request) {
   Block& state = at(block);
   QUIRE_CHECK(state.hash.has_value(), index(block), index(request));
   if (state.ref_count == 0) {
-    free_.remove(block);
-    --num_cached_free_;
+    index_->reused(block);
     state.owner = request;
   }
   ++state.ref_count;
@@ -98,31 +103,56 @@ void BlockManager::adopt(BlockId block, RequestId request) {
 }
 
 void BlockManager::publish(Request& request, int num_tokens) {
-  if (!enable_prefix_caching_) return;
+  if (index_ == nullptr) return;
   const auto it = tables_.find(request.id);
   QUIRE_CHECK(it != tables_.end(), index(request.id));
   Table& table = it->second;
   if (!table.may_publish) return;
   extend_hashes(request);
-  const std::span<const BlockHash> chain = request.block_hashes;
-  const int full = std::min({num_tokens / block_size_, static_cast<int>(chain.size()),
+  const PrefixKey key = key_of(request);
+  const int full = std::min({num_tokens / block_size_, static_cast<int>(key.chain.size()),
                              static_cast<int>(table.blocks.size())});
   for (int i = table.num_published; i < full; ++i) {
     const BlockId block = table.blocks[i];
     QUIRE_CHECK(!at(block).hash, index(block), index(request.id));
-    if (!index_->insert(chain.first(i + 1), block)) continue;
-    at(block).hash = chain[i];
+    if (!index_->insert(key, i, block_size_, block)) continue;
+    at(block).hash = key.chain[i];
+    at(block).fresh = true;
     fresh_.push_back({block, request.id, i});
-    log(BlockEventKind::kPublish, block, request.id, chain[i]);
+    log(BlockEventKind::kPublish, block, request.id, key.chain[i]);
   }
   table.num_published = std::max(table.num_published, full);
 }
 
+void BlockManager::publish_tail(Request& request, int num_tokens) {
+  if (index_ == nullptr || !index_->partial_blocks()) return;
+  const int length = num_tokens % block_size_, position = num_tokens / block_size_;
+  const auto it = tables_.find(request.id);
+  if (it == tables_.end() || length == 0 || !it->second.may_publish) return;
+  Table& table = it->second;
+  if (position != table.num_published || position >= static_cast<int>(table.blocks.size())) return;
+  extend_hashes(request);
+  const PrefixKey key = key_of(request);
+  QUIRE_CHECK(num_tokens <= static_cast<int>(key.tokens.size()), index(request.id), num_tokens);
+  const BlockId block = table.blocks[position];
+  if (at(block).hash || !index_->insert(key, position, length, block)) return;
+  at(block).hash =
+      hash_block(request.block_hashes[position],
+                 key.tokens.subspan(static_cast<std::size_t>(position) * block_size_, length));
+  log(BlockEventKind::kPublish, block, request.id, at(block).hash);
+}
+
+void BlockManager::commit_published() {
+  for (const Fresh& fresh : fresh_) at(fresh.block).fresh = false;
+  fresh_.clear();
+}
+
 void BlockManager::withdraw(const Fresh& fresh) {
-  log(BlockEventKind::kWithdraw, fresh.block, fresh.request, at(fresh.block).hash);
-  drop_hash(fresh.block);
-  Table& table = tables_.at(fresh.request);
-  table.num_published = std::min(table.num_published, fresh.table_idx);
+  at(fresh.block).fresh = false;
+  if (at(fresh.block).hash) unindex(fresh.block);
+  const auto it = tables_.find(fresh.request);
+  if (it == tables_.end()) return;
+  it->second.num_published = std::min(it->second.num_published, fresh.table_idx);
 }
 
 void BlockManager::withdraw_published() {
@@ -142,9 +172,20 @@ bool BlockManager::fresh_blocks_shared(RequestId request) const {
   });
 }
 
-void BlockManager::drop_hash(BlockId block) {
-  index_->erase(*at(block).hash);
-  at(block).hash.reset();
+// Forgets what `block` holds, and what only it leads to.
+void BlockManager::unindex(BlockId block) {
+  const int held = index_->num_tokens(block);
+  for (const BlockId lost : index_->erase(block)) {
+    Block& state = at(lost);
+    const bool cached_free = state.ref_count == 0;
+    log(cached_free ? BlockEventKind::kEvict : BlockEventKind::kWithdraw, lost,
+        cached_free ? kNoRequest : state.owner, state.hash);
+    state.hash.reset();
+    if (!cached_free) continue;
+    ++num_evictions_;
+    num_evicted_tokens_ += lost == block ? held : block_size_;
+    free_.push_front(lost);
+  }
 }
 
 void BlockManager::drop_reference(BlockId block, RequestId request) {
@@ -155,12 +196,10 @@ void BlockManager::drop_reference(BlockId block, RequestId request) {
     return;
   }
   state.owner = kNoRequest;
-  if (state.hash) {
-    free_.push_back(block);
-    ++num_cached_free_;
-  } else {
+  if (state.hash)
+    index_->released(block);
+  else
     free_.push_front(block);
-  }
   log(BlockEventKind::kFree, block, request);
 }
 
@@ -182,8 +221,8 @@ void BlockManager::trim(RequestId request, int num_tokens) {
     const BlockId block = table.blocks.back();
     table.blocks.pop_back();
     if (at(block).ref_count == 1 && at(block).hash) {
-      log(BlockEventKind::kWithdraw, block, request, at(block).hash);
-      drop_hash(block);
+      unindex(block);
+      at(block).fresh = false;
       std::erase_if(fresh_, [&](const Fresh& fresh) { return fresh.block == block; });
     }
     drop_reference(block, request);
@@ -193,21 +232,23 @@ void BlockManager::trim(RequestId request, int num_tokens) {
 
 void BlockManager::reset_prefix_cache() {
   QUIRE_CHECK(fresh_.empty());
+  if (index_ == nullptr) return;
   for (int b = 0; b < num_blocks(); ++b) {
-    if (!blocks_[b].hash) continue;
-    log(BlockEventKind::kEvict, BlockId{b}, kNoRequest, blocks_[b].hash);
-    blocks_[b].hash.reset();
+    const BlockId block{b};
+    if (!at(block).hash) continue;
+    log(BlockEventKind::kEvict, block, kNoRequest, at(block).hash);
+    at(block).hash.reset();
     ++num_evictions_;
+    num_evicted_tokens_ += index_->num_tokens(block);
+    if (at(block).ref_count == 0) free_.push_back(block);
   }
   index_->clear();
-  num_cached_free_ = 0;
   for (auto& [request, table] : tables_) table.may_publish = false;
 }
 
 void BlockManager::log(BlockEventKind kind, BlockId block, RequestId request,
                        const std::optional<BlockHash>& hash) {
-  if (events_ != nullptr)
-    events_->push_back({kind, block, request, kNoBlock, hash.value_or(BlockHash{})});
+  if (events_ != nullptr) events_->push_back({kind, block, request, hash.value_or(BlockHash{})});
 }
 
 void BlockManager::check_integrity() const {
@@ -227,19 +268,21 @@ void BlockManager::check_integrity() const {
   int num_free_empty = 0, num_free_cached = 0, num_referenced = 0, num_hashed = 0;
   for (int b = 0; b < num_blocks(); ++b) {
     const Block& block = blocks_[b];
+    const bool hashed = block.hash.has_value();
     QUIRE_CHECK(block.ref_count == references[b], b, block.ref_count, references[b]);
-    QUIRE_CHECK(free_.contains(BlockId{b}) == (block.ref_count == 0), b, block.ref_count);
+    QUIRE_CHECK(free_.contains(BlockId{b}) == (block.ref_count == 0 && !hashed), b,
+                block.ref_count);
     QUIRE_CHECK((block.owner == kNoRequest) == (block.ref_count == 0), b, index(block.owner));
-    if (block.hash) {
-      ++num_hashed;
-      QUIRE_CHECK(index_->find(*block.hash) == BlockId{b}, b);
-    }
-    ++(block.ref_count > 0 ? num_referenced : block.hash ? num_free_cached : num_free_empty);
+    QUIRE_CHECK(hashed == (index_ != nullptr && index_->contains(BlockId{b})), b);
+    num_hashed += hashed ? 1 : 0;
+    ++(block.ref_count > 0 ? num_referenced : hashed ? num_free_cached : num_free_empty);
   }
-  QUIRE_CHECK(num_hashed == index_->size(), num_hashed, index_->size());
-  QUIRE_CHECK(num_free_cached == num_cached_free_, num_free_cached, num_cached_free_);
+  QUIRE_CHECK(num_free_cached == num_cached_free(), num_free_cached, num_cached_free());
   QUIRE_CHECK(num_free_empty + num_free_cached == num_free(), num_free_empty, num_free_cached);
   QUIRE_CHECK(num_free() + num_referenced == num_blocks(), num_free(), num_referenced);
+  if (index_ == nullptr) return;
+  QUIRE_CHECK(num_hashed == index_->size(), num_hashed, index_->size());
+  index_->check_integrity();
 }
 
 }  // namespace quire

@@ -14,41 +14,48 @@
 namespace quire {
 
 // Owns the KV blocks: reference counts, the order in which free ones are reused, and which prefix
-// each holds. A block is exactly one of free-empty (no hash), free-cached (contents still findable
-// by hash, given up only when reused) and referenced. The scratch block behind the pool is not
-// managed here. Only one block carries a given hash; a later duplicate stays private and unhashed.
-// Hashes published since the last `commit_published` can be withdrawn. Engine thread only.
+// each holds. A block is exactly one of free-empty (no hash), free-cached (contents still findable,
+// given up only when reused) and referenced. The scratch block behind the pool is not managed here.
+// Only one block carries a given prefix; a later duplicate stays private and unhashed. Hashes
+// published since the last `commit_published` can be withdrawn. Engine thread only.
 class BlockManager {
  public:
-  BlockManager(int num_blocks, int block_size, bool enable_prefix_caching,
-               std::unique_ptr<PrefixIndex> prefix_index = make_hash_chain_index());
+  // `index` null: nothing is ever cached.
+  BlockManager(int num_blocks, int block_size, std::unique_ptr<PrefixIndex> index);
 
   int num_blocks() const { return static_cast<int>(blocks_.size()); }
   int block_size() const { return block_size_; }
-  bool prefix_caching() const { return enable_prefix_caching_; }
-  int num_free() const { return free_.size(); }
-  int num_cached_free() const { return num_cached_free_; }
+  int num_free() const { return free_.size() + num_cached_free(); }
+  int num_cached_free() const { return index_ == nullptr ? 0 : index_->num_released(); }
   std::int64_t num_evictions() const { return num_evictions_; }
+  std::int64_t num_evicted_tokens() const { return num_evicted_tokens_; }
   int blocks_for(int num_tokens) const { return (num_tokens + block_size_ - 1) / block_size_; }
   std::span<const BlockId> table(RequestId request) const;  // logical order; empty if none
+  // Blocks only `request` refers to: what freeing it would gain.
+  int num_private_blocks(RequestId request) const;
   BlockView view(BlockId block) const;
 
   // Receives every event from now on; null: none are made.
   void set_event_log(std::vector<BlockEvent>* log) { events_ = log; }
 
-  // Longest cached run of full blocks at the request's start, never the block that holds its last
-  // token: that one must be computed, for its logits. Extends request.block_hashes.
-  std::vector<BlockId> find_cached_prefix(Request& request) const;
+  // Longest cached run at the request's start, at most `max_tokens` long. A block published since
+  // the last commit can be adopted whole, but nothing is copied from it: it is not computed yet.
+  // Extends request.block_hashes.
+  PrefixMatch find_cached_prefix(Request& request, int max_tokens) const;
   // Free blocks that `num_tokens` in all would take, the adopted ones that are free included.
   int blocks_needed(const Request& request, int num_tokens, std::span<const BlockId> adopted) const;
-  // Makes room for `num_new_tokens` behind the computed tokens and the `adopted` blocks (first
-  // allocation only). False, changing nothing, when the pool is too small.
-  [[nodiscard]] bool allocate_slots(const Request& request, int num_new_tokens,
-                                    std::span<const BlockId> adopted = {});
+  // Makes the table cover the request's first `num_tokens` tokens, the `adopted` blocks first
+  // (first allocation only). The contents of a partial match are the caller's to copy. False,
+  // changing nothing, when the pool is too small.
+  [[nodiscard]] bool allocate_slots(const Request& request, int num_tokens,
+                                    const PrefixMatch& adopted = {});
   // Makes the full blocks among the first `num_tokens` tokens findable, even before they are
   // computed: a step writes all keys and values of a layer before it reads any.
   void publish(Request& request, int num_tokens);
-  void commit_published() { fresh_.clear(); }
+  // Makes what stands in a block that is not full findable, where the index takes that. For a
+  // request about to be freed, with `num_tokens` computed.
+  void publish_tail(Request& request, int num_tokens);
+  void commit_published();
   void withdraw_published();                   // all
   void withdraw_published(RequestId request);  // those of one request
   // Whether another request adopted a block `request` published and did not commit yet.
@@ -59,8 +66,8 @@ class BlockManager {
   void free(RequestId request);
   // Releases the blocks past `num_tokens` and forgets what they held.
   void trim(RequestId request, int num_tokens);
-  // Forgets all cached contents. Requests that hold blocks publish no more until they are freed,
-  // since their later blocks depend on the forgotten ones.
+  // Forgets all cached contents, those of blocks in use too. Requests that hold blocks publish no
+  // more until they are freed, since their later blocks depend on the forgotten ones.
   void reset_prefix_cache();
 
   // The pool equation, and that tables, counts, queue and index agree; aborts otherwise.
@@ -70,7 +77,8 @@ class BlockManager {
   struct Block {
     std::int32_t ref_count = 0;
     RequestId owner = kNoRequest;
-    std::optional<BlockHash> hash;
+    std::optional<BlockHash> hash;  // set while the index knows the block
+    bool fresh = false;             // published since the last commit
   };
   struct Table {
     std::vector<BlockId> blocks;
@@ -86,23 +94,22 @@ class BlockManager {
   Block& at(BlockId block) { return blocks_[static_cast<std::size_t>(index(block))]; }
   const Block& at(BlockId block) const { return blocks_[static_cast<std::size_t>(index(block))]; }
   void extend_hashes(Request& request) const;
+  PrefixKey key_of(const Request& request) const;
   BlockId take_free(RequestId request);
   void adopt(BlockId block, RequestId request);
   void drop_reference(BlockId block, RequestId request);
-  void drop_hash(BlockId block);
+  void unindex(BlockId block);
   void withdraw(const Fresh& fresh);
   void log(BlockEventKind kind, BlockId block, RequestId request,
            const std::optional<BlockHash>& hash = std::nullopt);
 
   const int block_size_;
-  const bool enable_prefix_caching_;
   std::vector<Block> blocks_;
-  FreeQueue free_;
+  FreeQueue free_;  // free-empty blocks
   std::unique_ptr<PrefixIndex> index_;
   std::unordered_map<RequestId, Table> tables_;
   std::vector<Fresh> fresh_;  // in order of publication
-  int num_cached_free_ = 0;
-  std::int64_t num_evictions_ = 0;
+  std::int64_t num_evictions_ = 0, num_evicted_tokens_ = 0;
   std::vector<BlockEvent>* events_ = nullptr;
 };
 

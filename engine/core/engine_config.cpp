@@ -1,7 +1,7 @@
+#include "engine/core/engine_config.h"
+
 #include <algorithm>
 #include <string>
-
-#include "engine/core/engine_core.h"
 
 namespace quire {
 namespace {
@@ -16,6 +16,7 @@ constexpr long long kMaxBlocks = 1LL << 28;
 constexpr long long kMaxBlockSize = 4096;
 constexpr long long kMaxTokens = 1LL << 28;
 constexpr long long kMaxRequests = 1LL << 20;
+constexpr long long kMaxItlMs = 3600 * 1000;
 
 std::string number(long long value) {
   return std::to_string(value);
@@ -32,12 +33,21 @@ Status validate(const EngineConfig& config) {
       {"max_model_len", config.max_model_len, 1, kMaxTokens},
       {"max_queue", config.max_queue, 1, kMaxTokens},
       {"long_prefill_token_threshold", config.long_prefill_token_threshold, 0, kMaxTokens},
+      {"max_num_partial_prefills", config.max_num_partial_prefills, 0, kMaxRequests},
+      {"prefill_chunk_alone", config.prefill_chunk.alone, 0, kMaxTokens},
+      {"prefill_chunk_contended", config.prefill_chunk.contended, 0, kMaxTokens},
+      {"num_swap_blocks", config.num_swap_blocks, 0, kMaxBlocks},
+      {"lpm_max_overtakes", config.lpm_max_overtakes, 0, kMaxRequests},
+      {"max_displacements", config.max_displacements, 0, kMaxRequests},
   };
   for (const Range& range : ranges)
     if (range.value < range.least || range.value > range.most)
       return make_error(ErrorCode::kInvalidArgument,
                         std::string(range.name) + " must be between " + number(range.least) +
                             " and " + number(range.most) + ", not " + number(range.value) + ".");
+  if (!(config.max_itl_ms >= 0 && config.max_itl_ms <= kMaxItlMs))
+    return make_error(ErrorCode::kInvalidArgument,
+                      "max_itl_ms must be between 0 and " + number(kMaxItlMs) + ".");
   return Ok{};
 }
 

@@ -14,8 +14,12 @@ EngineCore::Impl::Impl(EngineConfig engine_config, Runner& step_runner, Clock st
       runner(step_runner),
       clock(std::move(step_clock)),
       processor(output_processor),
-      blocks(config.num_blocks, config.block_size, config.enable_prefix_caching),
-      scheduler(config, blocks) {}
+      blocks(config.num_blocks, config.block_size,
+             config.enable_prefix_caching
+                 ? make_prefix_index(config.prefix_index, config.num_blocks, config.block_size)
+                 : nullptr),
+      swap(config.num_swap_blocks),
+      scheduler(config, blocks, swap) {}
 
 Status EngineCore::Impl::add(std::unique_ptr<Request> request) {
   const RequestId id = request->id;
@@ -36,8 +40,15 @@ Status EngineCore::Impl::add(std::unique_ptr<Request> request) {
   scheduler.add(added);
   if (added.params.max_tokens == 0) zero_tokens.push_back(id);
   if (processor != nullptr) processor->begin(added);
-  const ArrivalRecord arrival{id,           added.label,     added.arrival_time_s, added.token_ids,
-                              added.params, added.cache_key, added.priority};
+  const ArrivalRecord arrival{id,
+                              added.label,
+                              added.arrival_time_s,
+                              added.token_ids,
+                              added.params,
+                              added.cache_key,
+                              added.cache_salt,
+                              added.eos_token_ids,
+                              added.priority};
   for (EventSink* sink : sinks) sink->on_arrival(arrival);
   return Ok{};
 }
@@ -55,6 +66,7 @@ bool EngineCore::Impl::abort(RequestId id) {
 
 std::string EngineCore::Impl::finish(Request& request, FinishReason reason,
                                      std::string stop_reason) {
+  if (on_finish) on_finish(request, blocks.table(request.id));
   scheduler.release(request);
   request.status = RequestStatus::kFinished;
   request.finish_reason = reason;
@@ -68,33 +80,35 @@ std::string EngineCore::Impl::finish(Request& request, FinishReason reason,
 
 Status EngineCore::Impl::reconfigure(const EngineConfig& wanted) {
   QUIRE_RETURN_IF_ERROR(validate(wanted));
-  EngineConfig next = config;
-  next.max_num_seqs = wanted.max_num_seqs;
-  next.max_num_batched_tokens = wanted.max_num_batched_tokens;
-  next.long_prefill_token_threshold = wanted.long_prefill_token_threshold;
-  next.max_queue = wanted.max_queue;
-  if (!(next == wanted))
-    return make_error(ErrorCode::kInvalidArgument,
-                      "Only max_num_seqs, max_num_batched_tokens, long_prefill_token_threshold and "
-                      "max_queue change while a model is loaded; reload it to change the rest.");
+  const auto now = config_fields(config), next = config_fields(wanted);
+  for (std::size_t i = 0; i < now.size(); ++i)
+    if (!now[i].live && now[i].value != next[i].value)
+      return make_error(ErrorCode::kInvalidArgument,
+                        std::string(now[i].name) +
+                            " cannot change while a model is loaded; reload it to change that.");
   int longest = 0;  // input a live request may have to recompute in one step
   for (const auto& [id, request] : requests)
     if (!request->finished())
       longest = std::max(longest, request->num_prompt_tokens + request->params.max_tokens - 1);
-  if (!next.enable_chunked_prefill && longest > next.max_num_batched_tokens)
+  if (!wanted.enable_chunked_prefill && longest > wanted.max_num_batched_tokens)
     return make_error(ErrorCode::kInvalidArgument,
                       "Without chunked prefill a request in the engine needs " +
                           std::to_string(longest) + " tokens in one step, more than the " +
-                          std::to_string(next.max_num_batched_tokens) + " asked for.");
-  config = next;
-  const ReconfigureRecord change{
-      clock(),
-      "max_num_seqs=" + std::to_string(config.max_num_seqs) +
-          " max_num_batched_tokens=" + std::to_string(config.max_num_batched_tokens) +
-          " long_prefill_token_threshold=" + std::to_string(config.long_prefill_token_threshold) +
-          " max_queue=" + std::to_string(config.max_queue)};
+                          std::to_string(wanted.max_num_batched_tokens) + " asked for.");
+  const bool reorder = config.policy != wanted.policy;
+  config = wanted;
+  if (reorder) scheduler.reorder();
+  const ReconfigureRecord change{clock(), config};
   for (EventSink* sink : sinks) sink->on_reconfigure(change);
   return Ok{};
+}
+
+void EngineCore::Impl::reset_prefix_cache() {
+  const double now = clock();
+  blocks.reset_prefix_cache();
+  for (EventSink* sink : sinks) sink->on_cache_reset({now});
+  record.times.start_s = now;
+  emit();
 }
 
 void EngineCore::Impl::reap() {
@@ -103,12 +117,12 @@ void EngineCore::Impl::reap() {
 }
 
 void EngineCore::Impl::note_waits() {
-  for (std::size_t i = 0; i < scheduler.waiting().size(); ++i) {
-    const WaitState state = scheduler.wait_state(i);
+  for (const WaitState& state : scheduler.wait_states()) {
     const auto [it, added] = last_waits.try_emplace(state.request, state);
-    if (!added && it->second == state) continue;
+    const bool placed = state.reason == WaitReason::kBehind || state.reason == WaitReason::kAging;
+    const bool same = placed ? it->second.reason == state.reason : it->second == state;
     it->second = state;
-    record.waits.push_back(state);
+    if (added || !same) record.waits.push_back(state);
   }
   for (const ScheduledWork& work : record.scheduled) last_waits.erase(work.request);
 }
@@ -143,7 +157,9 @@ void EngineCore::Impl::check_integrity() const {
     if (request->finished()) QUIRE_CHECK(blocks.table(id).empty(), index(id));
   }
   QUIRE_CHECK(live == scheduler.running().size() + scheduler.waiting().size(), live);
-  if (live == 0) QUIRE_CHECK(blocks.num_free() == blocks.num_blocks(), blocks.num_free());
+  if (live > 0) return;
+  QUIRE_CHECK(blocks.num_free() == blocks.num_blocks(), blocks.num_free());
+  QUIRE_CHECK(swap.num_free() == swap.num_blocks(), swap.num_free());
 }
 
 EngineCore::EngineCore(EngineConfig config, Runner& runner, Clock clock,
@@ -163,6 +179,18 @@ void EngineCore::remove_sink(EventSink* sink) {
     impl_->blocks.set_event_log(nullptr);
     impl_->last_waits.clear();
   }
+}
+
+void EngineCore::set_drafter(Drafter* drafter) {
+  impl_->drafter = drafter;
+}
+
+void EngineCore::set_decision_source(DecisionSource* source) {
+  impl_->decisions = source != nullptr ? source : impl_->measured.get();
+}
+
+void EngineCore::set_on_finish(FinishHook hook) {
+  impl_->on_finish = std::move(hook);
 }
 
 Status EngineCore::add_request(std::unique_ptr<Request> request) {
@@ -210,7 +238,7 @@ WaitState EngineCore::wait_state(RequestId id) const {
   const auto& waiting = impl_->scheduler.waiting();
   const auto it = std::ranges::find(waiting, id, &Request::id);
   if (it == waiting.end()) return {id, WaitReason::kNone, 0};
-  return impl_->scheduler.wait_state(static_cast<std::size_t>(it - waiting.begin()));
+  return impl_->scheduler.wait_state(**it);
 }
 
 Status EngineCore::reconfigure(const EngineConfig& config) {
@@ -240,16 +268,14 @@ EngineSnapshot EngineCore::snapshot() const {
   };
   for (const Request* request : impl_->scheduler.running())
     add(*request, {request->id, WaitReason::kNone, 0});
-  for (std::size_t i = 0; i < impl_->scheduler.waiting().size(); ++i)
-    add(*impl_->scheduler.waiting()[i], impl_->scheduler.wait_state(i));
+  const std::vector<WaitState> waits = impl_->scheduler.wait_states();
+  for (std::size_t i = 0; i < waits.size(); ++i) add(*impl_->scheduler.waiting()[i], waits[i]);
   snapshot.totals = impl_->counters;
   return snapshot;
 }
 
 void EngineCore::reset_prefix_cache() {
-  impl_->blocks.reset_prefix_cache();
-  impl_->record.times.start_s = impl_->clock();
-  impl_->emit();
+  impl_->reset_prefix_cache();
 }
 
 void EngineCore::check_integrity() const {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/core/decision_inputs.h"
+#include "engine/core/engine_config.h"
 #include "engine/core/request.h"
 #include "engine/core/runner.h"
 #include "engine/core/step_record.h"
@@ -17,41 +19,6 @@ namespace quire {
 
 class BlockManager;
 class Scheduler;
-
-struct EngineConfig {
-  int num_blocks = 0;                 // KV pool, in blocks; > 0
-  int block_size = 16;                // tokens per block
-  int max_num_seqs = 64;              // requests running at once
-  int max_num_batched_tokens = 2048;  // token budget of one step
-  int max_model_len = 0;              // the model's context, in tokens; > 0
-  int max_queue = 512;                // waiting requests before submit refuses
-  bool enable_prefix_caching = true;
-  bool enable_chunked_prefill = true;
-  int long_prefill_token_threshold =
-      0;                   // most prefill tokens of one request in a step; 0 = the budget
-  std::uint64_t seed = 0;  // seeds requests that bring none
-
-  bool operator==(const EngineConfig&) const = default;
-  // What a request can use: min(model context, tokens in the pool).
-  int effective_context() const {
-    const long long pool = static_cast<long long>(num_blocks) * block_size;
-    return static_cast<int>(pool < max_model_len ? pool : max_model_len);
-  }
-};
-
-// One sentence naming the first field out of range.
-Status validate(const EngineConfig& config);
-
-// Refuses what can never run and clamps what may be: empty prompt, parameters out of range, a
-// prompt that leaves no room for one token (kContextLengthExceeded, with both numbers), a prompt
-// that never fits the budget when chunked prefill is off. Absent or larger max_tokens becomes what
-// fits: the effective context and, when chunked prefill is off, the budget, since a preempted
-// request must return in one step with all but its newest token. Pure; callable from any thread.
-Status check_and_clamp(const EngineConfig& config, int vocab_size, std::size_t num_prompt_tokens,
-                       SamplingParams& params);
-
-// Refuses ids outside the vocabulary. Pure; callable from any thread.
-Status check_token_ids(std::span<const TokenId> ids, int vocab_size);
 
 // Turns sampled tokens into text and finds stop strings, inside the update phase.
 class OutputProcessor {
@@ -84,6 +51,14 @@ struct RequestOutput {
 
 using Clock = std::function<double()>;  // seconds, monotone
 
+// Proposes tokens to verify. Asked after every step for each request that is decoding; its answer
+// is cut to what the context leaves.
+class Drafter {
+ public:
+  virtual ~Drafter() = default;
+  virtual std::vector<TokenId> propose(const Request& request) = 0;
+};
+
 // The engine loop's one iteration: schedule, build the batch, run, sample, update, record.
 // Deterministic given its calls, the runner and the clock; no thread, no I/O. Engine thread only,
 // except `cancel_step`, which may be called from any thread.
@@ -96,6 +71,14 @@ class EngineCore {
   // Readers are called in order on every record; they must outlive the core or be removed.
   void add_sink(EventSink* sink);
   void remove_sink(EventSink* sink);
+
+  // Before the first step, or between two. Null: as without. Both must outlive the core.
+  void set_drafter(Drafter* drafter);
+  void set_decision_source(DecisionSource* source);
+  // Called for every request that ends, whatever ended it, before its blocks are freed. `table` is
+  // empty while the request waits.
+  using FinishHook = std::function<void(const Request&, std::span<const BlockId> table)>;
+  void set_on_finish(FinishHook hook);
 
   // Strict: refuses duplicates and whatever check_and_clamp refuses; kQueueFull past max_queue.
   Status add_request(std::unique_ptr<Request> request);
@@ -123,8 +106,8 @@ class EngineCore {
   // Also finds a finished request until the next step begins; null otherwise.
   const Request* find(RequestId id) const;
   void reset_prefix_cache();
-  // Live settings: max_num_seqs, max_num_batched_tokens, long_prefill_token_threshold, max_queue.
-  // Others refuse.
+  // Changes the settings that config_fields() calls live; a change of any other is refused, and so
+  // is one that a request in the engine could not finish under.
   Status reconfigure(const EngineConfig& config);
   // The pool equation and every cross-reference; aborts (QUIRE_CHECK) on the first violation.
   void check_integrity() const;

@@ -7,6 +7,7 @@
 #include "engine/core/engine_core.h"
 #include "engine/core/scheduler.h"
 #include "engine/core/stop_rules.h"
+#include "engine/core/swap_pool.h"
 
 namespace quire {
 
@@ -19,6 +20,7 @@ struct EngineCore::Impl {
   struct Prepared {
     Batch batch;
     std::vector<std::vector<TokenId>> banned;
+    std::vector<std::vector<TokenId>> drafted;  // tokens with drafts behind, where there are any
     std::vector<SamplingRow> rows;
   };
 
@@ -28,9 +30,14 @@ struct EngineCore::Impl {
   bool run(const Prepared& prepared, const Schedule& schedule, StepResult& result);
   void update(const Schedule& schedule, const Prepared& prepared, StepResult& result,
               std::vector<RequestOutput>& outputs);
+  void add_rows(const Request& request, int num_samples, Prepared& prepared) const;
   void count_admissions(const Schedule& schedule);
+  // Accepts the drafts that equal what was sampled, and appends what was sampled behind them.
+  void verify(Request& request, std::span<SampledRow> rows, RequestOutput& output);
   // Appends the sampled token, applies the stop rules and finishes the request if one holds.
   void deliver(Request& request, SampledRow row, RequestOutput& output);
+  void propose_drafts(const Schedule& schedule);
+  void observe(const Schedule& schedule, double step_ms);
   StopDecision check_stop(const Request& request, std::string& text);
   void finish_empty_requests(std::vector<RequestOutput>& outputs);
   void fail_live_requests(const Schedule& schedule);
@@ -38,6 +45,7 @@ struct EngineCore::Impl {
 
   Status add(std::unique_ptr<Request> request);
   bool abort(RequestId id);
+  void reset_prefix_cache();
   Status reconfigure(const EngineConfig& wanted);
   // The one way a request ends. Returns the text its processor held back.
   std::string finish(Request& request, FinishReason reason, std::string stop_reason);
@@ -52,7 +60,12 @@ struct EngineCore::Impl {
   Runner& runner;
   Clock clock;
   OutputProcessor* processor;  // may be null
+  Drafter* drafter = nullptr;
+  std::unique_ptr<DecisionSource> measured = make_measured_decisions();
+  DecisionSource* decisions = measured.get();
+  FinishHook on_finish;
   BlockManager blocks;
+  SwapPool swap;
   Scheduler scheduler;
   std::unordered_map<RequestId, std::unique_ptr<Request>> requests;
   std::vector<RequestId> finished;     // still findable, dropped when the next step begins

@@ -4,27 +4,69 @@
 #include <span>
 #include <vector>
 
+#include "engine/core/engine_config.h"
 #include "engine/core/ids.h"
 
 namespace quire {
 
-// Which block holds which prefix. A chain is the hashes of a request's full blocks from its first
-// on; each hash stands for everything before it. The first block inserted for a hash keeps it.
+// A request's known tokens as an index sees them.
+struct PrefixKey {
+  std::span<const TokenId> tokens;
+  std::span<const BlockHash> chain;  // of the full blocks among them, see block_hash.h
+  BlockHash root{};                  // names whatever else must be equal (cache_key, cache_salt)
+};
+
+struct PrefixMatch {
+  std::vector<BlockId> blocks;  // whole blocks, in order
+  BlockId partial = kNoBlock;   // a block whose first `partial_tokens` tokens come next
+  int partial_tokens = 0;
+  // The token the closest cached prefix has where the request's first unmatched one is; -1 when
+  // nothing cached continues there, or the match is as long as was asked for.
+  TokenId cached_token = -1;
+  int differs_at = -1;  // its position
+};
+
+// Which block holds which prefix, and which of the cached blocks nobody refers to is given up next.
+// The first block inserted for a prefix keeps it. Engine thread only.
 class PrefixIndex {
  public:
   virtual ~PrefixIndex() = default;
-  // Blocks of the longest indexed run at the start of `chain`.
-  virtual std::vector<BlockId> longest_prefix(std::span<const BlockHash> chain) const = 0;
-  // Makes `block` findable as the end of `chain`. False, changing nothing, if another block is.
-  virtual bool insert(std::span<const BlockHash> chain, BlockId block) = 0;
-  // kNoBlock when nothing is indexed under `hash`.
-  virtual BlockId find(const BlockHash& hash) const = 0;
-  virtual void erase(const BlockHash& hash) = 0;
+
+  // Longest cached run at the start of `key`, at most `max_tokens` long.
+  virtual PrefixMatch match(const PrefixKey& key, int max_tokens) const = 0;
+  // Makes `block` findable as block number `position` of `key`, holding `num_tokens` of its tokens
+  // (a whole block, or less where the index takes that). False, changing nothing, if that prefix
+  // has a block already, or if what comes before it is not indexed and the index needs it to be.
+  virtual bool insert(const PrefixKey& key, int position, int num_tokens, BlockId block) = 0;
+  // Whether blocks that are not full can be inserted, and partial matches are made.
+  virtual bool partial_blocks() const = 0;
+  // Makes `block` unfindable, and with it every block that can then not be found: those are
+  // returned, `block` first. Empty if it was not indexed.
+  virtual std::vector<BlockId> erase(BlockId block) = 0;
+  virtual bool contains(BlockId block) const = 0;
   virtual void clear() = 0;
   virtual int size() const = 0;
+
+  // An indexed block lost its last reference (`released`) or got its first one (`reused`).
+  virtual void released(BlockId block) = 0;
+  virtual void reused(BlockId block) = 0;
+  // The released block to give up next; kNoBlock when there is none.
+  virtual BlockId victim() const = 0;
+  virtual int num_released() const = 0;
+  // Tokens `block` is indexed with; 0 if it is not.
+  virtual int num_tokens(BlockId block) const = 0;
+
+  // That its own structures agree; aborts otherwise.
+  virtual void check_integrity() const = 0;
 };
 
-// One flat hash -> block map: a chained hash already names the whole prefix.
-std::unique_ptr<PrefixIndex> make_hash_chain_index();
+// One flat map from chained hash to block: a chained hash already names the whole prefix. Gives up
+// blocks in the order they were released.
+std::unique_ptr<PrefixIndex> make_hash_chain_index(int num_blocks, int block_size);
+// A tree whose edges are blocks of tokens, compared token by token. Gives up the least recently
+// used leaf.
+std::unique_ptr<PrefixIndex> make_radix_index(int num_blocks, int block_size);
+std::unique_ptr<PrefixIndex> make_prefix_index(PrefixIndexKind kind, int num_blocks,
+                                               int block_size);
 
 }  // namespace quire

@@ -12,7 +12,8 @@ namespace quire {
 enum class RequestStatus : std::uint8_t {
   kWaiting,  // never scheduled
   kRunning,
-  kPreempted,  // gave its blocks back; waits at the front of the queue
+  kPreempted,  // gave its blocks back; waits ahead of its equals that never ran
+  kSwapped,    // the same, with its keys and values in host memory
   kFinished,
 };
 
@@ -39,9 +40,10 @@ struct Request {
   std::string label;      // who asked ("chat", "api chatcmpl-..."), for views and logs
   int priority = 0;       // lower runs first under the priority policy
   double arrival_time_s = 0;
-  // Whatever else changes activations (adapter load, image hashes, tenant salt); part of every
-  // block hash.
+  // Whatever else changes activations (adapter load, image hashes); part of every block hash.
   std::string cache_key;
+  // Keeps the prefixes of different tenants apart; part of every block hash.
+  std::string cache_salt;
   std::vector<TokenId> eos_token_ids;
 
   RequestStatus status = RequestStatus::kWaiting;
@@ -52,10 +54,14 @@ struct Request {
   int num_prompt_tokens;
   int num_computed_tokens = 0;  // tokens whose K/V are in the cache
   int num_cached_tokens = 0;    // of those, how many came from the prefix cache at first admission
+  int num_computed_peak = 0;    // most that was ever computed; below it work is done again
   int num_preemptions = 0;
+  int num_overtaken = 0;  // admissions of later arrivals that passed it while it waited
+  int num_displaced = 0;  // preemptions by a request of higher priority
   std::vector<TokenId> spec_token_ids;  // drafts to verify in the next step
   int num_placeholders = 0;             // trailing tokens whose values are still being computed
-  std::vector<BlockHash> block_hashes;  // of its full blocks, extended by the block manager
+  // Chained keys: the root's, then one per full block. Extended by the block manager.
+  std::vector<BlockHash> block_hashes;
 
   double first_scheduled_time_s = -1;  // -1: not yet
   double first_token_time_s = -1;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/core/batch.h"
+#include "engine/core/block_move.h"
 
 namespace quire {
 
@@ -37,6 +38,7 @@ struct StepResult {
   bool cancelled = false;        // the forward stopped early; nothing below is valid
   std::vector<SampledRow> rows;  // one per SamplingRow, in order
   double prepare_us = 0, forward_us = 0, sample_us = 0;
+  double move_us = 0;  // set by the engine core, from move_blocks; part of prepare_us
 };
 
 // Thrown by a runner when the device fails; the engine loop catches it once.
@@ -52,6 +54,10 @@ class Runner {
  public:
   using Handle = std::uint64_t;
   virtual ~Runner() = default;
+  // Moves block contents, in order, before the next launch. Returns the microseconds it took.
+  // Host blocks are those of the host pool the runner was made with. Called also when nothing is
+  // launched after it, and not undone when the step is cancelled.
+  virtual double move_blocks(std::span<const BlockMove> moves) = 0;
   virtual Handle launch(const Batch& batch, std::span<const SamplingRow> rows,
                         const std::atomic<bool>& cancel) = 0;
   virtual StepResult collect(Handle handle) = 0;

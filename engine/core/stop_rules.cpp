@@ -23,8 +23,8 @@ StopDecision stop_by_length(const Request& request, int effective_context) {
   return {};
 }
 
-std::vector<TokenId> banned_tokens(const Request& request) {
-  if (request.num_output_tokens() + 1 >= request.params.min_tokens) return {};
+std::vector<TokenId> banned_tokens(const Request& request, int output_index) {
+  if (output_index + 1 >= request.params.min_tokens) return {};
   std::vector<TokenId> banned = request.params.stop_token_ids;
   if (!request.params.ignore_eos)
     banned.insert(banned.end(), request.eos_token_ids.begin(), request.eos_token_ids.end());

@@ -22,7 +22,8 @@ inline bool stops_allowed(const Request& request) {
 StopDecision stop_by_token(const Request& request);
 // max_tokens or the end of the context.
 StopDecision stop_by_length(const Request& request, int effective_context);
-// Ids the next token must not be: those that would end the request, while it is too short to end.
-std::vector<TokenId> banned_tokens(const Request& request);
+// Ids output token number `output_index` must not be: those that would end the request, while it is
+// too short to end.
+std::vector<TokenId> banned_tokens(const Request& request, int output_index);
 
 }  // namespace quire

@@ -22,6 +22,7 @@ class FlatModelRunner : public ModelRunner {
   FlatModelRunner(FlatModel& model, std::unique_ptr<KvPool> pool)
       : model_(model), pool_(std::move(pool)) {}
 
+  double move_blocks(std::span<const BlockMove>) override { return 0; }
   Handle launch(const Batch& batch, std::span<const SamplingRow> rows,
                 const std::atomic<bool>& cancel) override {
     QUIRE_CHECK(rows.size() == batch.logits_indices.size(), rows.size(),

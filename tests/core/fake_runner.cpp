@@ -28,10 +28,27 @@ TokenId pick(std::uint64_t entry, int vocab_size, std::span<const TokenId> banne
 
 }  // namespace
 
-FakeRunner::FakeRunner(int num_blocks, int block_size, int vocab_size)
+FakeRunner::FakeRunner(int num_blocks, int block_size, int vocab_size, int num_swap_blocks)
     : block_size_(block_size),
       vocab_size_(vocab_size),
+      host_(static_cast<std::size_t>(num_swap_blocks) * block_size, kPoison),
       pool_(static_cast<std::size_t>(num_blocks + 1) * block_size, kPoison) {}
+
+// Only the tokens that matter are moved, so that a reader of any other finds poison.
+double FakeRunner::move_blocks(std::span<const BlockMove> planned) {
+  for (const BlockMove& move : planned) {
+    ++moves;
+    const auto& from = move.kind == MoveKind::kSwapIn ? host_ : pool_;
+    auto& to = move.kind == MoveKind::kSwapOut ? host_ : pool_;
+    const std::size_t source = static_cast<std::size_t>(move.source) * block_size_;
+    const std::size_t target = static_cast<std::size_t>(move.target) * block_size_;
+    const std::vector<std::uint64_t> held(from.begin() + source,
+                                          from.begin() + source + move.num_tokens);
+    std::fill_n(to.begin() + target, block_size_, kPoison);
+    std::ranges::copy(held, to.begin() + target);
+  }
+  return 0;
+}
 
 void FakeRunner::poison(BlockId block) {
   std::fill_n(pool_.begin() + index(block) * block_size_, block_size_, kPoison);

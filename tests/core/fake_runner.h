@@ -19,7 +19,9 @@ class FakeRunner : public Runner {
  public:
   enum class Fate { kRun, kCancel, kFail };
 
-  FakeRunner(int num_blocks, int block_size, int vocab_size = 101);
+  FakeRunner(int num_blocks, int block_size, int vocab_size = 101, int num_swap_blocks = 0);
+
+  double move_blocks(std::span<const BlockMove> moves) override;
 
   Handle launch(const Batch& batch, std::span<const SamplingRow> rows,
                 const std::atomic<bool>& cancel) override;
@@ -32,6 +34,7 @@ class FakeRunner : public Runner {
   std::function<Fate(const Batch&)> fate;  // asked once per launch; absent: kRun
   int poisoned_reads = 0;
   int launches = 0;
+  int moves = 0;
   Batch last_batch;
 
  private:
@@ -39,6 +42,7 @@ class FakeRunner : public Runner {
   void spoil(const Batch& batch);
 
   int block_size_, vocab_size_;
+  std::vector<std::uint64_t> host_;  // [num_swap_blocks * block_size]
   std::vector<std::uint64_t> pool_;  // [(num_blocks + 1) * block_size], the last block is scratch
   StepResult result_;
 };

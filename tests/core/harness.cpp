@@ -21,7 +21,7 @@ RequestId id_of(std::int64_t value) {
 }
 
 Harness::Harness(EngineConfig config, OutputProcessor* processor)
-    : runner(config.num_blocks, config.block_size),
+    : runner(config.num_blocks, config.block_size, 101, config.num_swap_blocks),
       core(
           config, runner, [this] { return time_ += 0.001; }, processor) {
   core.add_sink(&sink);

@@ -17,6 +17,7 @@ constexpr int kVocab = 1000;
 // one runs.
 class CountingRunner : public Runner {
  public:
+  double move_blocks(std::span<const BlockMove>) override { return 0; }
   Handle launch(const Batch& batch, std::span<const SamplingRow> rows,
                 const std::atomic<bool>& cancel) override {
     {

@@ -16,6 +16,9 @@ using LogitsByToken = std::map<std::pair<RequestId, int>, std::vector<float>>;
 class RecordingRunner : public Runner {
  public:
   explicit RecordingRunner(ModelRunner& runner) : runner_(runner) {}
+  double move_blocks(std::span<const BlockMove> moves) override {
+    return runner_.move_blocks(moves);
+  }
   Handle launch(const Batch& batch, std::span<const SamplingRow> rows,
                 const std::atomic<bool>& cancel) override;
   StepResult collect(Handle handle) override { return runner_.collect(handle); }

@@ -1,0 +1,270 @@
+#include <algorithm>
+#include <tuple>
+
+#include "engine/core/scheduler.h"
+#include "kernels/check.h"
+
+// The waiting queue: its order, who is admitted, who is displaced for it, and why the rest waits.
+namespace quire {
+namespace {
+
+bool held_before(const Request& request) {
+  return request.status != RequestStatus::kWaiting;
+}
+
+NearMiss near_miss(const Request& request, const PrefixMatch& match) {
+  return {request.id, match.differs_at, request.token_ids[match.differs_at], match.cached_token};
+}
+
+}  // namespace
+
+// The queue's base order. Ids grow with arrival.
+bool Scheduler::ahead(const Request& a, const Request& b) const {
+  const bool ranked = config_.policy == SchedulingPolicy::kPriority;
+  return std::tuple(ranked ? a.priority : 0, !held_before(a), a.id) <
+         std::tuple(ranked ? b.priority : 0, !held_before(b), b.id);
+}
+
+void Scheduler::enqueue(Request& request) {
+  const auto place = std::ranges::upper_bound(
+      waiting_, &request, [this](const Request* a, const Request* b) { return ahead(*a, *b); });
+  waiting_.insert(place, &request);
+}
+
+void Scheduler::reorder() {
+  std::ranges::sort(waiting_, [this](const Request* a, const Request* b) { return ahead(*a, *b); });
+}
+
+bool Scheduler::aged(const Request& request) const {
+  return request.num_overtaken >= config_.lpm_max_overtakes;
+}
+
+// The one to try next; only when the queue is not empty.
+std::size_t Scheduler::next_waiting() const {
+  if (config_.policy != SchedulingPolicy::kLpm || held_before(*waiting_.front())) return 0;
+  const std::size_t window = std::min<std::size_t>(waiting_.size(), kLpmWindow);
+  std::size_t best = 0;
+  int longest = -1;
+  for (std::size_t i = 0; i < window; ++i) {
+    Request& request = *waiting_[i];
+    if (aged(request)) return i;
+    const PrefixMatch match = blocks_.find_cached_prefix(request, request.num_tokens() - 1);
+    const int cached =
+        static_cast<int>(match.blocks.size()) * blocks_.block_size() + match.partial_tokens;
+    if (cached <= longest) continue;
+    longest = cached;
+    best = i;
+  }
+  return best;
+}
+
+// Blocks the running requests will still take for the input they already have.
+int Scheduler::blocks_promised() const {
+  int promised = 0;
+  for (const Request* request : running_)
+    promised += blocks_.blocks_needed(*request, request->num_tokens(), {});
+  return promised;
+}
+
+Scheduler::Admission Scheduler::plan_admission(Request& request, int promised) const {
+  Admission admission;
+  const int size = blocks_.block_size();
+  if (request.status == RequestStatus::kSwapped) {
+    // Whole blocks still in the pool need not come from the host.
+    admission.adopted =
+        blocks_.find_cached_prefix(request, request.num_computed_tokens / size * size);
+    admission.adopted.partial = kNoBlock;
+    admission.adopted.partial_tokens = 0;
+    admission.num_computed = request.num_computed_tokens;
+  } else {
+    admission.adopted = blocks_.find_cached_prefix(request, request.num_tokens() - 1);
+    admission.num_computed =
+        static_cast<int>(admission.adopted.blocks.size()) * size + admission.adopted.partial_tokens;
+  }
+  const int needed = blocks_.blocks_needed(request, request.num_tokens(), admission.adopted.blocks);
+  admission.shortfall = std::max(0, needed - (blocks_.num_free() - promised));
+  return admission;
+}
+
+// Running requests that this step leaves in the middle of their input.
+int Scheduler::num_partial_prefills(const Schedule& out) const {
+  int partial = 0;
+  for (const Request* request : running_) {
+    if (request->decoding()) continue;
+    const auto entry = std::ranges::find(out.entries, request, &ScheduledEntry::request);
+    const int planned = entry == out.entries.end() ? 0 : entry->work.num_tokens;
+    if (request->num_computed_tokens + planned < request->num_tokens()) ++partial;
+  }
+  return partial;
+}
+
+void Scheduler::admit_waiting(Schedule& out) {
+  if (!out.preempted.empty()) return;
+  while (!waiting_.empty() && out.budget_left > 0) {
+    const std::size_t position = next_waiting();
+    Request& request = *waiting_[position];
+    const bool seats_full = static_cast<int>(running_.size()) >= config_.max_num_seqs;
+    Admission admission = plan_admission(request, blocks_promised());
+    if (seats_full || admission.shortfall > 0) {
+      if (!displace_for(request, out)) break;
+      admission = plan_admission(request, blocks_promised());
+      if (admission.shortfall > 0) break;  // the match shrank with a hash that was withdrawn
+    }
+    const int remaining = request.num_tokens() - admission.num_computed;
+    const bool decodes = request.num_output_tokens() > 0 && remaining == 1;
+    const int n = decodes ? 1 : prefill_chunk(remaining, out);
+    const bool partial = n < remaining;
+    if (partial) out.prefill_waiting = true;
+    if (n == 0 || (partial && !config_.enable_chunked_prefill)) break;
+    if (partial && config_.max_num_partial_prefills > 0 &&
+        num_partial_prefills(out) >= config_.max_num_partial_prefills)
+      break;
+    admit(static_cast<std::size_t>(std::ranges::find(waiting_, &request) - waiting_.begin()),
+          admission, n, out);
+    if (!out.preempted.empty())
+      break;  // only the displacing request takes the displaced one's place
+  }
+}
+
+// Running requests of lower priority than `request` that may be displaced, the first to go first.
+std::vector<Request*> Scheduler::displaceable(const Request& request) const {
+  std::vector<Request*> victims;
+  for (auto it = running_.rbegin(); it != running_.rend(); ++it) {
+    Request* other = *it;
+    if (other->priority > request.priority && other->num_displaced < config_.max_displacements &&
+        !blocks_.fresh_blocks_shared(other->id))
+      victims.push_back(other);
+  }
+  std::ranges::stable_sort(victims, std::greater<>(), &Request::priority);
+  if (config_.victim != VictimChoice::kCheapest) return victims;
+  for (auto group = victims.begin(); group != victims.end();) {
+    const auto end = std::find_if(group, victims.end(), [&](const Request* other) {
+      return other->priority != (*group)->priority;
+    });
+    for (; group != end; ++group) {
+      std::vector<Request*> admitted_order(group, end);
+      std::ranges::reverse(admitted_order);
+      const auto chosen = std::find(group, end, cheapest_victim(admitted_order, blocks_));
+      std::rotate(group, chosen, chosen + 1);
+    }
+  }
+  return victims;
+}
+
+// Preempts as few requests of lower priority as let `request` be admitted; none if that is not
+// enough, or if this step admitted somebody already.
+bool Scheduler::displace_for(Request& request, Schedule& out) {
+  if (config_.policy != SchedulingPolicy::kPriority) return false;
+  if (std::ranges::any_of(out.entries, &ScheduledEntry::admitted)) return false;
+  const Admission admission = plan_admission(request, blocks_promised());
+  const auto adopted = [&](BlockId block) {
+    return std::ranges::find(admission.adopted.blocks, block) != admission.adopted.blocks.end();
+  };
+  int seats = static_cast<int>(running_.size()) + 1 - config_.max_num_seqs;
+  const int needed = blocks_.blocks_needed(request, request.num_tokens(), admission.adopted.blocks);
+  int blocks = needed - (blocks_.num_free() - blocks_promised());
+  std::vector<Request*> victims;
+  for (Request* victim : displaceable(request)) {
+    if (seats <= 0 && blocks <= 0) break;
+    victims.push_back(victim);
+    --seats;
+    blocks -= blocks_.blocks_needed(*victim, victim->num_tokens(), {});
+    for (const BlockId block : blocks_.table(victim->id))
+      if (blocks_.view(block).ref_count == 1 && !adopted(block)) --blocks;
+  }
+  if (seats > 0 || blocks > 0) return false;
+  for (Request* victim : victims) preempt(*victim, request, PreemptReason::kPriority, out);
+  return true;
+}
+
+void Scheduler::admit(std::size_t position, const Admission& admission, int num_tokens,
+                      Schedule& out) {
+  Request& request = *waiting_[position];
+  const PrefixMatch& adopted = admission.adopted;
+  const bool allocated =
+      blocks_.allocate_slots(request, admission.num_computed + num_tokens, adopted);
+  QUIRE_CHECK(allocated, index(request.id), num_tokens, blocks_.num_free());
+  for (std::size_t i = 0; i < position; ++i) ++waiting_[i]->num_overtaken;
+  waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(position));
+  running_.push_back(&request);
+  bring_contents(request, adopted, out);
+
+  const RequestStatus before = request.status;
+  const int computed_before = request.num_computed_tokens;
+  const bool swapped = before == RequestStatus::kSwapped;
+  const int num_cached = swapped ? 0 : admission.num_computed;
+  request.status = RequestStatus::kRunning;
+  request.num_computed_tokens = admission.num_computed;
+  if (before == RequestStatus::kWaiting) request.num_cached_tokens = num_cached;
+  if (adopted.differs_at >= 0 && !swapped) out.near_misses.push_back(near_miss(request, adopted));
+  place(request, num_tokens, out);
+  ScheduledEntry& entry = out.entries.back();
+  entry.work.num_cached_tokens = num_cached;
+  out.tokens.cached += num_cached;
+  entry.admitted = true;
+  entry.status_before = before;
+  entry.num_computed_before = computed_before;
+  entry.overtook = position > 0;
+  entry.partial_copy = adopted.partial != kNoBlock;
+}
+
+// Plans the moves that fill the blocks of its table that are neither adopted nor computed in this
+// step: from the block it matched in part, or from the host.
+void Scheduler::bring_contents(Request& request, const PrefixMatch& adopted, Schedule& out) {
+  const auto table = blocks_.table(request.id);
+  if (adopted.partial != kNoBlock && adopted.partial != table[adopted.blocks.size()])
+    out.moves.push_back({MoveKind::kCopy, index(adopted.partial),
+                         index(table[adopted.blocks.size()]), adopted.partial_tokens, request.id});
+  if (request.status != RequestStatus::kSwapped) return;
+  const auto host = swap_.table(request.id);
+  const int size = blocks_.block_size();
+  for (std::size_t i = adopted.blocks.size(); i < host.size(); ++i)
+    out.moves.push_back({MoveKind::kSwapIn, host[i], index(table[i]),
+                         std::min(size, request.num_computed_tokens - static_cast<int>(i) * size),
+                         request.id});
+}
+
+WaitState Scheduler::head_state(Request& request) const {
+  const int over = static_cast<int>(running_.size()) - config_.max_num_seqs;
+  if (over >= 0) return {request.id, WaitReason::kSeqs, over + 1};
+  const Admission admission = plan_admission(request, blocks_promised());
+  if (admission.shortfall > 0) {
+    const bool swapped = request.status == RequestStatus::kSwapped;
+    return {request.id, swapped ? WaitReason::kSwapped : WaitReason::kBlocks, admission.shortfall};
+  }
+  if (last_preempted_) return {request.id, WaitReason::kPreemption, 0};
+  const int remaining = request.num_tokens() - admission.num_computed;
+  const int wanted = config_.enable_chunked_prefill ? 1 : remaining;
+  const bool decodes = request.num_output_tokens() > 0 && remaining == 1;
+  const int left = decodes ? last_budget_left_ : std::min(last_budget_left_, last_prefill_left_);
+  if (left < wanted) return {request.id, WaitReason::kTokenBudget, wanted - left};
+  if (config_.max_num_partial_prefills > 0 && remaining > left) {
+    const int above = last_partial_prefills_ - config_.max_num_partial_prefills;
+    if (above >= 0) return {request.id, WaitReason::kPartialPrefills, above + 1};
+  }
+  return {request.id, WaitReason::kNone, 0};
+}
+
+std::vector<WaitState> Scheduler::wait_states() const {
+  std::vector<WaitState> states;
+  if (waiting_.empty()) return states;
+  const std::size_t head = next_waiting();
+  const bool aging = config_.policy == SchedulingPolicy::kLpm && head < waiting_.size() &&
+                     !held_before(*waiting_[head]) && aged(*waiting_[head]);
+  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+    if (i == head)
+      states.push_back(head_state(*waiting_[i]));
+    else
+      states.push_back({waiting_[i]->id, aging ? WaitReason::kAging : WaitReason::kBehind,
+                        static_cast<int>(i < head ? i + 1 : i)});
+  }
+  return states;
+}
+
+WaitState Scheduler::wait_state(const Request& request) const {
+  for (const WaitState& state : wait_states())
+    if (state.request == request.id) return state;
+  return {request.id, WaitReason::kNone, 0};
+}
+
+}  // namespace quire
