@@ -32,6 +32,7 @@ Status Harness::add(std::int64_t id, std::vector<TokenId> prompt, SamplingParams
   auto request = std::make_unique<Request>(id_of(id), std::move(prompt), std::move(params));
   request->cache_key = std::move(cache_key);
   request->eos_token_ids = std::move(eos);
+  request->priority = next_priority;
   Status added = core.add_request(std::move(request));
   if (added.ok())
     expected_[id] =

@@ -52,6 +52,7 @@ class Harness {
   std::vector<TokenId> expected(std::int64_t id) const { return expected_.at(id); }
   bool answers_match() const;  // of all requests that ended by themselves
 
+  int next_priority = 0;  // of the requests added from now on
   FakeRunner runner;
   EngineCore core;
   RecordingSink sink;

@@ -29,6 +29,15 @@ EngineConfig random_config(Dice& dice) {
   config.long_prefill_token_threshold = dice.chance(40) ? dice(1, 12) : 0;
   config.max_model_len = dice(8, 120);
   config.max_queue = 12;
+  config.policy = static_cast<SchedulingPolicy>(dice(0, 2));
+  config.victim = static_cast<VictimChoice>(dice(0, 1));
+  config.preemption_mode = static_cast<PreemptionMode>(dice(0, 2));
+  config.num_swap_blocks = dice.chance(60) ? dice(1, 40) : 0;
+  config.prefix_index = static_cast<PrefixIndexKind>(dice(0, 1));
+  config.prefill_chunk = {dice(0, 40), dice(0, 20)};
+  config.max_num_partial_prefills = dice.chance(30) ? dice(1, 3) : 0;
+  config.lpm_max_overtakes = dice(0, 6);
+  config.max_displacements = dice(0, 3);
   return config;
 }
 
@@ -39,6 +48,43 @@ std::vector<TokenId> random_prompt(Dice& dice, int context) {
     if (dice.chance(2)) token = dice(0, 100);
   return prompt;
 }
+
+// Drafts the true continuation for a while, then nonsense.
+class RandomDrafter : public Drafter {
+ public:
+  RandomDrafter(Dice& dice, Harness& engine) : dice_(dice), engine_(engine) {}
+  std::vector<TokenId> propose(const Request& request) override {
+    std::vector<TokenId> drafts;
+    const auto truth = engine_.expected(index(request.id));
+    const int right = dice_(0, 4), wrong = dice_(0, 3);
+    for (int i = 0; i < right; ++i) {
+      const auto at = static_cast<std::size_t>(request.num_output_tokens() + i);
+      if (at < truth.size()) drafts.push_back(truth[at]);
+    }
+    for (int i = 0; i < wrong; ++i) drafts.push_back(dice_(-1, 101));
+    return drafts;
+  }
+
+ private:
+  Dice& dice_;
+  Harness& engine_;
+};
+
+// Rates that change at every look.
+class RandomRates : public DecisionSource {
+ public:
+  explicit RandomRates(Dice& dice) : dice_(dice) {}
+  DecisionInputs next() override {
+    DecisionInputs inputs;
+    inputs.swap_us_per_block = dice_(0, 10);
+    inputs.recompute_us_per_token = dice_(0, 10);
+    return inputs;
+  }
+  void observe(const StepObservation&) override {}
+
+ private:
+  Dice& dice_;
+};
 
 }  // namespace
 
@@ -51,7 +97,7 @@ class TestEngineFuzz : public QObject {
 
 void TestEngineFuzz::randomServingKeepsEveryRule_data() {
   QTest::addColumn<int>("seed");
-  for (int seed = 1; seed <= 40; ++seed) QTest::addRow("seed %d", seed) << seed;
+  for (int seed = 1; seed <= 200; ++seed) QTest::addRow("seed %d", seed) << seed;
 }
 
 // Random arrivals, aborts, cancels, failures and resets on random pools. After every step all
@@ -61,6 +107,10 @@ void TestEngineFuzz::randomServingKeepsEveryRule() {
   QFETCH(int, seed);
   Dice dice(static_cast<unsigned>(seed));
   Harness engine(random_config(dice));
+  RandomDrafter drafter(dice, engine);
+  if (dice.chance(50)) engine.core.set_drafter(&drafter);
+  RandomRates rates(dice);
+  engine.core.set_decision_source(&rates);
   const bool failing = dice.chance(30);
   bool fail_next = false;
   engine.runner.fate = [&](const Batch&) {
@@ -75,6 +125,7 @@ void TestEngineFuzz::randomServingKeepsEveryRule() {
     if (params.max_tokens > 2) params.min_tokens = dice(0, 2);
     params.ignore_eos = dice.chance(30);
     const std::string key = dice.chance(20) ? "other" : "";
+    engine.next_priority = dice(0, 3);
     accepted += engine
                     .add(next_id++, random_prompt(dice, engine.core.config().effective_context()),
                          params, key, {7, 13})
@@ -85,6 +136,16 @@ void TestEngineFuzz::randomServingKeepsEveryRule() {
     if (dice.chance(5)) engine.core.abort_request(id_of(dice(0, static_cast<int>(next_id))));
     if (dice.chance(3)) engine.core.cancel_step();
     if (dice.chance(1)) engine.core.reset_prefix_cache();
+    if (dice.chance(2)) {
+      EngineConfig config = engine.core.config();
+      config.policy = static_cast<SchedulingPolicy>(dice(0, 2));
+      config.victim = static_cast<VictimChoice>(dice(0, 1));
+      config.preemption_mode = static_cast<PreemptionMode>(dice(0, 2));
+      config.max_num_seqs = dice(1, 8);
+      config.max_num_batched_tokens = dice(1, 60);
+      config.prefill_chunk = {dice(0, 40), dice(0, 20)};
+      (void)engine.core.reconfigure(config);
+    }
     fail_next = failing && dice.chance(2);
     const bool busy = engine.core.has_unfinished();
     const std::size_t records = engine.sink.records.size();
