@@ -66,6 +66,7 @@ void add_five(Harness& engine) {
 class TestEngineCore : public QObject {
   Q_OBJECT
  private slots:
+  void theFinishHookSeesTheBlocksBeforeTheyGo();
   void everyAnswerIsTheOneGivenAlone_data();
   void everyAnswerIsTheOneGivenAlone();
   void aCancelledStepChangesNothing();
@@ -463,6 +464,22 @@ void TestEngineCore::checksItsConfiguration() {
   config.long_prefill_token_threshold = -1;
   QVERIFY(QString::fromStdString(validate(config).error().message)
               .startsWith("long_prefill_token_threshold must be"));
+}
+
+void TestEngineCore::theFinishHookSeesTheBlocksBeforeTheyGo() {
+  Harness engine(small_config(16, 4));
+  std::map<std::int64_t, std::pair<FinishReason, std::size_t>> seen;
+  engine.core.set_on_finish([&](const Request& request, std::span<const BlockId> table) {
+    QCOMPARE(engine.core.snapshot().requests.empty(), false);
+    seen[index(request.id)] = {request.finish_reason, table.size()};
+  });
+  QVERIFY(engine.add(1, 9, 2).ok() && engine.add(2, 5, 9, 50).ok());
+  engine.step();
+  engine.core.abort_request(id_of(2));
+  QCOMPARE(seen[2].second, std::size_t{2});
+  QVERIFY(engine.run());
+  QCOMPARE(seen[1].second, std::size_t{3});
+  QCOMPARE(seen.size(), std::size_t{2});
 }
 
 QUIRE_TEST(TestEngineCore)
