@@ -66,11 +66,11 @@ bool EngineCore::Impl::abort(RequestId id) {
 
 std::string EngineCore::Impl::finish(Request& request, FinishReason reason,
                                      std::string stop_reason) {
+  request.finish_reason = reason;
+  request.stop_reason = std::move(stop_reason);
   if (on_finish) on_finish(request, blocks.table(request.id));
   scheduler.release(request);
   request.status = RequestStatus::kFinished;
-  request.finish_reason = reason;
-  request.stop_reason = std::move(stop_reason);
   ++(reason == FinishReason::kAborted ? counters.requests_aborted : counters.requests_finished);
   finished.push_back(request.id);
   last_waits.erase(request.id);
