@@ -20,10 +20,12 @@ struct PrefixMatch {
   std::vector<BlockId> blocks;  // whole blocks, in order
   BlockId partial = kNoBlock;   // a block whose first `partial_tokens` tokens come next
   int partial_tokens = 0;
-  // The token the closest cached prefix has where the request's first unmatched one is; -1 when
-  // nothing cached continues there, or the match is as long as was asked for.
+  // The near miss: position of the request's first token that no cached block continues with, be it
+  // inside a block (which only some indexes can reuse in part), and the token the closest cached
+  // block has there instead; of several that with the next higher token, else the next lower. Both
+  // -1 when what was asked for ends first, or no cached block goes on.
   TokenId cached_token = -1;
-  int differs_at = -1;  // its position
+  int differs_at = -1;
 };
 
 // Which block holds which prefix, and which of the cached blocks nobody refers to is given up next.
@@ -63,8 +65,11 @@ class PrefixIndex {
 // One flat map from chained hash to block: a chained hash already names the whole prefix. Gives up
 // blocks in the order they were released.
 std::unique_ptr<PrefixIndex> make_hash_chain_index(int num_blocks, int block_size);
-// A tree whose edges are blocks of tokens, compared token by token. Gives up the least recently
-// used leaf.
+// A tree whose edges are blocks of tokens, compared token by token. A block that is not full is a
+// leaf for good: matched in part, continued by nothing. It is not taken when a block already begins
+// with its tokens; when such a block comes later both stay, and the shorter is given up first.
+// Otherwise gives up the least recently released leaf, or, when all released blocks lead to others
+// that are in use, the least recently released of them.
 std::unique_ptr<PrefixIndex> make_radix_index(int num_blocks, int block_size);
 std::unique_ptr<PrefixIndex> make_prefix_index(PrefixIndexKind kind, int num_blocks,
                                                int block_size);

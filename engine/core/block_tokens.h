@@ -1,0 +1,63 @@
+#pragma once
+
+#include <set>
+#include <span>
+#include <vector>
+
+#include "engine/core/prefix_index.h"
+
+namespace quire {
+
+// Which tokens each indexed block holds. What both prefix indexes find near misses with.
+class BlockTokens {
+ public:
+  BlockTokens(int num_blocks, int block_size);
+
+  void set(BlockId block, std::span<const TokenId> tokens);  // at most block_size
+  void forget(BlockId block) { lengths_[at(block)] = 0; }
+  std::span<const TokenId> of(BlockId block) const {  // empty: none known
+    return {tokens_.data() + at(block) * block_size_, lengths_[at(block)]};
+  }
+
+ private:
+  static std::size_t at(BlockId block) { return static_cast<std::size_t>(index(block)); }
+
+  const std::size_t block_size_;
+  std::vector<TokenId> tokens_;         // [num_blocks, block_size]
+  std::vector<std::uint32_t> lengths_;  // [num_blocks]
+};
+
+// Blocks by their tokens, a prefix before what it begins. Neither the tokens of a block that is in
+// such a set nor the BlockTokens may change place.
+struct TokenOrder {
+  using is_transparent = void;
+  using Span = std::span<const TokenId>;
+  const BlockTokens* tokens;
+
+  bool operator()(BlockId a, BlockId b) const { return less(tokens->of(a), tokens->of(b)); }
+  bool operator()(BlockId a, Span b) const { return less(tokens->of(a), b); }
+  bool operator()(Span a, BlockId b) const { return less(a, tokens->of(b)); }
+  static bool less(Span a, Span b);
+};
+
+// The blocks that continue one prefix, no two with the same tokens.
+using Siblings = std::set<BlockId, TokenOrder>;
+
+// The sibling that begins with most of `wanted`. Of several, the one with the next higher token
+// behind the common part, else the one with the next lower, else one that ends there.
+struct Closest {
+  BlockId block = kNoBlock;  // kNoBlock only when there are no siblings
+  int common = 0;            // tokens of `wanted` it begins with
+};
+Closest closest(const Siblings& siblings, std::span<const TokenId> wanted);
+
+// The tokens of block number `position`, as far as the first `limit` of the request reach.
+std::span<const TokenId> wanted_tokens(const PrefixKey& key, int position, int block_size,
+                                       int limit);
+
+// Notes in `match` where `wanted`, which begins at token `begin`, leaves the block closest to it,
+// if both go on.
+void note_difference(const Closest& found, const BlockTokens& tokens,
+                     std::span<const TokenId> wanted, int begin, PrefixMatch& match);
+
+}  // namespace quire
