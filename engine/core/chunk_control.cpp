@@ -16,16 +16,18 @@ StepShape with_prefill(const ChunkState& state, int chunk) {
   return shape;
 }
 
-// Largest multiple of the grid whose predicted step takes at most `milliseconds`; 0 if none does.
+// Largest chunk on the grid, or `most` itself, whose predicted step takes at most `milliseconds`;
+// 0 if none does. The time grows with the chunk.
 int largest_chunk(const StepTimeModel& model, const ChunkState& state, double milliseconds,
                   int most) {
-  int low = 0, high = most / kChunkGrid;  // in units of the grid; the time grows with the chunk
+  const auto chunk = [&](int units) { return std::min(units * kChunkGrid, most); };
+  int low = 0, high = (most + kChunkGrid - 1) / kChunkGrid;
   while (low < high) {
     const int middle = (low + high + 1) / 2;
-    const bool fits = model.predict_ms(with_prefill(state, middle * kChunkGrid)) <= milliseconds;
+    const bool fits = model.predict_ms(with_prefill(state, chunk(middle))) <= milliseconds;
     (fits ? low : high) = fits ? middle : middle - 1;
   }
-  return low * kChunkGrid;
+  return chunk(low);
 }
 
 }  // namespace

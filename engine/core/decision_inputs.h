@@ -8,12 +8,16 @@ namespace quire {
 
 struct BlockMoveTimes;
 
+// So that one very long step does not keep prompts out for long.
+inline constexpr double kMaxDebtTargets = 4;
+
 // Everything a scheduling decision takes from a clock. Recorded with the step that used it, so that
 // a replay decides alike without one.
 struct DecisionInputs {
   StepTimeModel step_time;
   // Milliseconds by which steps with prefill exceeded `max_itl_ms` while streams were waiting, not
-  // yet paid back by steps that stayed below it. See chunk_control.h.
+  // yet paid back by steps that stayed below it; never above kMaxDebtTargets times that target, and
+  // void when no stream is left. See chunk_control.h.
   double decode_debt_ms = 0;
   // Steps in a row in which a stream was decoding and a prompt waiting got no token.
   int steps_without_prefill = 0;
@@ -41,7 +45,8 @@ class DecisionSource {
   virtual void observe(const StepObservation& step) = 0;
 };
 
-// Measures. `swap_us_per_block`: a first estimate, 0 if there is none.
+// Measures. `swap_us_per_block`: a first estimate, 0 if there is none; without one `auto` never
+// begins to swap, and so never measures. Block moves are no part of the step time model.
 std::unique_ptr<DecisionSource> make_measured_decisions(double swap_us_per_block = 0);
 
 }  // namespace quire

@@ -27,22 +27,40 @@ struct StepTimeModel {
   bool operator==(const StepTimeModel&) const = default;
 };
 
-// Fits a StepTimeModel to steps as they run: least squares over exponentially forgotten history,
-// coefficients kept from going negative. Deterministic. Not fitted before `kLeastSteps` steps.
+// Fits a StepTimeModel to steps as they run: least squares of relative errors over exponentially
+// forgotten history, coefficients kept from going negative, terms no step had left at zero. Steps
+// with prefill and steps without are forgotten each at their own pace, so that an hour of decoding
+// does not wash out what a prompt costs. A step far slower than predicted counts less.
+// Deterministic. Not fitted before `kLeastSteps` steps, some with prefill tokens and some with
+// decode tokens.
 class StepTimeFitter {
  public:
   static constexpr int kLeastSteps = 8;
-  // `half_life` in steps: after so many a step weighs half.
+  // `half_life` in steps: after so many of its kind a step weighs half.
   explicit StepTimeFitter(double half_life = 256);
+  // Ignores a time that is not positive and finite.
   void observe(const StepShape& shape, double milliseconds);
+  // The fit to everything observed.
   StepTimeModel fit() const;
+  // The last fit, at most `kRefitSteps` steps old; costs nothing.
+  const StepTimeModel& current() const { return current_; }
 
  private:
   static constexpr int kTerms = StepTimeModel::kTerms;
+  static constexpr int kRefitSteps = 8;
+  using Vector = std::array<double, kTerms>;
+  using Matrix = std::array<Vector, kTerms>;
+  struct History {
+    Matrix normal{};  // weighted X^T X
+    Vector moment{};  // weighted X^T y
+    void add(const Vector& x, double y, double weight, double forget);
+  };
+
   double forget_;
   int num_steps_ = 0;
-  std::array<std::array<double, kTerms>, kTerms> normal_{};  // weighted X^T X
-  std::array<double, kTerms> moment_{};                      // weighted X^T y
+  bool seen_prefill_ = false, seen_decode_ = false;
+  History with_prefill_, without_;
+  StepTimeModel current_;
 };
 
 }  // namespace quire
