@@ -27,6 +27,7 @@ class EngineThread : public Engine {
         output_processor_(std::move(output_processor)),
         vocab_size_(runner_.vocab_size()),
         eos_token_ids_(std::move(options.eos_token_ids)),
+        decisions_(make_measured_decisions(options.swap_us_per_block)),
         core_(options.config, runner_, steady_seconds, output_processor_.get()),
         listeners_({.left_queue = [this] { --num_queued_; },
                     .concluded =
@@ -36,6 +37,7 @@ class EngineThread : public Engine {
                         }}),
         config_(options.config),
         paused_(options.start_paused) {
+    core_.set_decision_source(decisions_.get());
     core_.add_sink(&fanout_);
     thread_ = std::thread([this] { run(); });
   }
@@ -114,6 +116,7 @@ class EngineThread : public Engine {
   const int vocab_size_;
   const std::vector<TokenId> eos_token_ids_;
   EventFanout fanout_;
+  std::unique_ptr<DecisionSource> decisions_;
   EngineCore core_;
   Listeners listeners_;
 
@@ -160,6 +163,7 @@ Result<RequestId> EngineThread::submit(GenerationRequest request,
         id, std::move(request.prompt_token_ids), std::move(request.params)));
     (*made)->label = std::move(request.label);
     (*made)->cache_key = std::move(request.cache_key);
+    (*made)->cache_salt = std::move(request.cache_salt);
     (*made)->priority = request.priority;
     (*made)->eos_token_ids = eos_token_ids_;
     ++unfinished_;

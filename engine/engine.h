@@ -17,6 +17,8 @@ struct GenerationRequest {
   SamplingParams params;
   std::string label;      // "chat", "api", ...: who asked, shown in views and logs
   std::string cache_key;  // isolates its prefix-cache entries when not empty
+  // Keeps its prefix-cache entries from requests with another salt (a tenant's secret).
+  std::string cache_salt;
   int priority = 0;
 };
 
@@ -67,6 +69,7 @@ class Engine {
     EngineConfig config;
     bool start_paused = false;
     std::vector<TokenId> eos_token_ids = {};  // end every request that does not ignore them
+    double swap_us_per_block = 0;             // first estimate of a block's way out or in; 0 = none
   };
   // `runner` and `output_processor` are used by the engine's thread only.
   static std::unique_ptr<Engine> create(Options options, std::unique_ptr<Runner> runner,

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "kernels/reference/storage.h"
 #include "tests/kernels/kernel_fixtures.h"
 #include "tests/support/test_main.h"
 
@@ -124,7 +125,9 @@ class TestAttention : public QObject {
   void chunksBlocksThreadsAndNeighboursDoNotChangeABit();
   void everyInstructionSetGivesTheSameBits();
   void aWindowSeesOnlyTheLastPositions();
+  void blocksMoveAsOpaqueBytes_data();
   void blocksMoveAsOpaqueBytes();
+  void noMoveTouchesTheScratchBlock();
 };
 
 // With K and V kept in float32 only the order of the additions differs: softmax weights sum to one,
@@ -188,23 +191,61 @@ void TestAttention::aWindowSeesOnlyTheLastPositions() {
   QVERIFY(same_bits(Runner{*exact, 8, true}.run(context, {140, 149, 1}), whole));
 }
 
+void TestAttention::blocksMoveAsOpaqueBytes_data() {
+  QTest::addColumn<QString>("backend");
+  QTest::addColumn<int>("block_size");
+  for (const char* backend : {"reference", "cpu", "cpu f32"})
+    for (const int block_size : {1, 8, 16, 24})
+      QTest::addRow("%s, blocks of %d", backend, block_size) << backend << block_size;
+}
+
+// A copied or restored block equals its source in every layer and plane; no other block changes.
 void TestAttention::blocksMoveAsOpaqueBytes() {
+  QFETCH(QString, backend);
+  QFETCH(int, block_size);
   Random random(24);
   const KvSpec spec{{{2, 32, 0}, {1, 64, 0}}};
-  const std::string isa = detect_isa();
-  for (const auto& backend : {make_reference_backend(), make_cpu(isa.c_str(), 1)}) {
-    const auto pool = backend->allocate_kv(spec, 3, 16);
-    QCOMPARE(pool->bytes_per_block(), backend->kv_bytes_per_block(spec, 16));
-    std::vector<std::byte> written(pool->bytes_per_block()), read(written.size());
-    for (std::byte& byte : written) byte = static_cast<std::byte>(random.below(256));
-    pool->write_block(1, written);
-    pool->copy_block(1, 2);
-    pool->write_block(1, std::vector<std::byte>(written.size()));
-    pool->read_block(2, read);
-    QVERIFY(read == written);
-    pool->poison();
-    pool->read_block(2, read);
-    QVERIFY(read != written);
+  const auto table = backend == "reference"
+                         ? make_reference_backend()
+                         : make_cpu("", 1, backend == "cpu" ? DType::kBF16 : DType::kF32);
+  const auto pool = table->allocate_kv(spec, 4, block_size);
+  QCOMPARE(pool->bytes_per_block(), table->kv_bytes_per_block(spec, block_size));
+  std::vector<std::vector<std::byte>> expected(4);
+  const auto unchanged = [&] {
+    std::vector<std::byte> read(pool->bytes_per_block());
+    for (int block = 0; block < 4; ++block) {
+      pool->read_block(block, read);
+      if (read != expected[block]) return false;
+    }
+    return true;
+  };
+  for (int block = 0; block < 4; ++block) {
+    expected[block].resize(pool->bytes_per_block());
+    for (std::byte& byte : expected[block]) byte = static_cast<std::byte>(random.below(256));
+    pool->write_block(block, expected[block]);
+  }
+  QVERIFY(unchanged());
+  pool->copy_block(3, 0);
+  expected[0] = expected[3];
+  QVERIFY(unchanged());
+  pool->copy_block(1, 1);
+  QVERIFY(unchanged());
+  std::fill(expected[3].begin(), expected[3].end(), std::byte{0});
+  pool->write_block(3, expected[3]);
+  QVERIFY(unchanged());
+  pool->poison();
+  QVERIFY(!unchanged());
+}
+
+void TestAttention::noMoveTouchesTheScratchBlock() {
+  reference::ReferenceKvPool pool({{{2, 8, 0}, {1, 4, 0}}}, 3, 4);
+  pool.poison();
+  const std::vector<std::byte> zero(pool.bytes_per_block());
+  for (int block = 0; block < 3; ++block) pool.write_block(block, zero);
+  pool.copy_block(0, 2);
+  for (int layer = 0; layer < 2; ++layer) {
+    QVERIFY(std::isnan(*pool.key(layer, -1, 0)) && std::isnan(*pool.value(layer, -1, 0)));
+    QCOMPARE(*pool.key(layer, 11, 0), 0.0f);
   }
 }
 
