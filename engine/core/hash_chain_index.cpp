@@ -17,6 +17,7 @@ class HashChainIndex : public PrefixIndex {
         tokens_(num_blocks, block_size),
         places_(static_cast<std::size_t>(num_blocks)),
         released_(num_blocks) {
+    prefixes_.reserve(static_cast<std::size_t>(num_blocks));  // growing would stall a step
     while (released_.size() > 0) released_.remove(released_.front());
   }
 

@@ -72,6 +72,7 @@ class RadixIndex : public PrefixIndex {
 RadixIndex::RadixIndex(int num_blocks, int block_size)
     : block_size_(block_size), tokens_(num_blocks, block_size) {
   nodes_.reserve(static_cast<std::size_t>(num_blocks));
+  paths_.reserve(static_cast<std::size_t>(num_blocks));  // growing would stall a step
   for (int b = 0; b < num_blocks; ++b) nodes_.emplace_back(BlockId{b}, tokens_);
 }
 
