@@ -1,5 +1,6 @@
 #include "tests/model/schedule_checks.h"
 
+#include <array>
 #include <cstring>
 
 #include "engine/runner/direct_step.h"
@@ -15,7 +16,10 @@ std::unique_ptr<Request> make_request(std::size_t i, const TestPrompt& prompt) {
   params.ignore_eos = true;
   params.max_tokens = prompt.max_tokens;
   params.seed = 0;
-  return std::make_unique<Request>(RequestId{static_cast<std::int64_t>(i)}, prompt.prompt, params);
+  auto request =
+      std::make_unique<Request>(RequestId{static_cast<std::int64_t>(i)}, prompt.prompt, params);
+  request->priority = prompt.priority;
+  return request;
 }
 
 void poison_stale_blocks(const EngineCore& core, KvPool& pool) {
@@ -45,7 +49,7 @@ std::vector<TestPrompt> five_prompts(int vocab_size) {
   std::uint32_t state = 12345;
   for (const auto& [length, max_tokens] :
        {std::pair{5, 30}, {23, 24}, {16, 20}, {61, 28}, {50, 26}}) {
-    TestPrompt prompt{{}, max_tokens};
+    TestPrompt prompt{{}, max_tokens, -static_cast<int>(prompts.size() % 4)};
     for (int i = 0; i < length; ++i) {
       state = state * 1664525u + 1013904223u;
       prompt.prompt.push_back(
@@ -58,20 +62,22 @@ std::vector<TestPrompt> five_prompts(int vocab_size) {
 }
 
 ScheduleRun run_scheduled(FlatModel& model, const EngineConfig& config,
-                          const std::vector<TestPrompt>& prompts) {
+                          const std::vector<TestPrompt>& prompts, int steps_between) {
   auto runner = ModelRunner::create(model, config.num_blocks, config.block_size,
-                                    config.max_num_batched_tokens)
+                                    config.max_num_batched_tokens, config.num_swap_blocks)
                     .value();
   runner->pool().poison();
   RecordingRunner recorder(*runner);
   EngineCore core(config, recorder, [] { return 0.0; });
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
-    const Status added = core.add_request(make_request(i, prompts[i]));
-    QUIRE_CHECK(added.ok(), added.error().message);
-  }
   ScheduleRun run;
   run.outputs.resize(prompts.size());
-  while (core.has_unfinished()) {
+  std::size_t arrived = 0;
+  for (int step = 0; arrived < prompts.size() || core.has_unfinished(); ++step) {
+    while (arrived < prompts.size() && step >= static_cast<int>(arrived) * steps_between) {
+      const Status added = core.add_request(make_request(arrived, prompts[arrived]));
+      QUIRE_CHECK(added.ok(), added.error().message);
+      ++arrived;
+    }
     poison_stale_blocks(core, runner->pool());
     for (const RequestOutput& output : core.step())
       for (const SampledRow& row : output.tokens)
@@ -123,6 +129,38 @@ std::vector<NamedConfig> schedule_configs() {
   return {{"small chunks, tight budget", chunks, false},
           {"pool of 12 blocks", tight, true},
           {"no prefix caching, two sequences", uncached, false}};
+}
+
+std::vector<NamedConfig> schedule_matrix() {
+  std::vector<NamedConfig> cells;
+  EngineConfig config;
+  config.block_size = kBlockSize;
+  config.max_model_len = kContext;
+  config.num_swap_blocks = 8;  // fewer than what may have to leave at once
+  const auto add = [&](int index) {
+    const auto pick = [&index](auto... values) {
+      const std::array choices{values...};
+      const auto chosen = choices[static_cast<std::size_t>(index) % choices.size()];
+      index /= static_cast<int>(choices.size());
+      return chosen;
+    };
+    config.max_num_batched_tokens = pick(24, 2048);
+    config.num_blocks = pick(64, 12);
+    config.max_num_seqs = pick(2, 64);
+    config.preemption_mode = pick(PreemptionMode::kRecompute, PreemptionMode::kSwap);
+    const int prefix = pick(0, 1, 2);
+    config.enable_prefix_caching = prefix > 0;
+    config.prefix_index = prefix == 2 ? PrefixIndexKind::kRadix : PrefixIndexKind::kHash;
+    config.policy =
+        pick(SchedulingPolicy::kFcfs, SchedulingPolicy::kPriority, SchedulingPolicy::kLpm);
+    config.prefill_chunk = PrefillChunkPolicy::resolve(pick(16, 512, 0));
+    std::string name;
+    for (const ConfigField& field : config_fields(config))
+      name += std::string(field.name) + "=" + field.value + " ";
+    cells.push_back({name, config, false});
+  };
+  for (int index = 0; index < 2 * 2 * 2 * 2 * 3 * 3 * 3; ++index) add(index);
+  return cells;
 }
 
 std::string first_difference(const ScheduleRun& expected, const ScheduleRun& actual) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,9 +34,11 @@ class RecordingRunner : public Runner {
 struct TestPrompt {
   std::vector<TokenId> prompt;
   int max_tokens = 0;
+  int priority = 0;
 };
 
 // Five prompts of different lengths; the last shares its first two blocks of 16 with the fourth.
+// Later ones have the higher priority, but for the last.
 std::vector<TestPrompt> five_prompts(int vocab_size);
 
 struct ScheduleRun {
@@ -44,23 +47,28 @@ struct ScheduleRun {
   EngineCounters counters;
 };
 
-// Runs all prompts greedily through an engine core on a poisoned pool. Free blocks that no prefix
-// can find are poisoned again before every step, so that a read of stale K/V becomes NaN. Checks
-// the core's integrity after every step and that every block is free at the end.
+// Runs all prompts greedily, request i arriving before step i * `steps_between`, through an engine
+// core on a poisoned pool. Free blocks that no prefix can find are poisoned again before every
+// step, so that a read of stale K/V becomes NaN. Checks the core's integrity after every step and
+// that every block is free at the end.
 ScheduleRun run_scheduled(FlatModel& model, const EngineConfig& config,
-                          const std::vector<TestPrompt>& prompts);
+                          const std::vector<TestPrompt>& prompts, int steps_between = 0);
 
 // Each prompt alone on a fresh pool, its prompt in one piece.
 ScheduleRun run_alone(FlatModel& model, const std::vector<TestPrompt>& prompts);
 
 struct NamedConfig {
-  const char* name;
+  std::string name;
   EngineConfig config;
   bool preempts;
 };
 
 // Small chunks and a tight budget; a pool of 12 blocks; prefix caching off with two sequences.
 std::vector<NamedConfig> schedule_configs();
+
+// {budget 24, 2048} x {64, 12 blocks} x {2, 64 sequences} x {recompute, swap} x {no, hash, radix
+// prefix index} x {fcfs, priority, lpm} x {prefill chunk 16, 512, whole}. `preempts` is not set.
+std::vector<NamedConfig> schedule_matrix();
 
 // "" when outputs are equal and logits are equal bit for bit; else the first difference.
 std::string first_difference(const ScheduleRun& expected, const ScheduleRun& actual);

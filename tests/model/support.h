@@ -27,10 +27,12 @@ inline TestModel make_tiny(std::unique_ptr<Backend> backend) {
   return test;
 }
 
-// Backends by name: "reference", "cpu" (BF16 KV) and "cpu f32" (float32 KV).
-inline std::unique_ptr<Backend> make_backend(const std::string& name) {
+// Backends by name: "reference", "cpu" (BF16 KV) and "cpu f32" (float32 KV). Steps of a tiny model
+// are quickest on one thread.
+inline std::unique_ptr<Backend> make_backend(const std::string& name, int num_threads = 0) {
   if (name == "reference") return make_reference_backend();
   BackendOptions options;
+  options.num_threads = num_threads;
   if (name == "cpu f32") options.kv_dtype = DType::kF32;
   std::string error;
   auto backend = make_cpu_backend(options, error);

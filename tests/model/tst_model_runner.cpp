@@ -24,10 +24,46 @@ class TestModelRunner : public QObject {
     for (const auto& named : test::schedule_configs()) {
       const auto run = test::run_scheduled(*tiny.model, named.config, prompts);
       const std::string difference = test::first_difference(alone, run);
-      QVERIFY2(difference.empty(), (named.name + (": " + difference)).c_str());
+      QVERIFY2(difference.empty(), (named.name + ": " + difference).c_str());
       QCOMPARE(run.counters.preemptions > 0, named.preempts);
       QCOMPARE(run.counters.prefix_cache_hits > 0, named.config.enable_prefix_caching);
     }
+  }
+
+  // Every cell of the matrix on one backend, every seventh on the others.
+  void noCellOfTheScheduleMatrixChangesABit_data() {
+    QTest::addColumn<QString>("backend");
+    QTest::addColumn<int>("stride");
+    QTest::newRow("cpu") << "cpu" << 1;
+    QTest::newRow("cpu f32") << "cpu f32" << 7;
+    QTest::newRow("reference") << "reference" << 7;
+  }
+  void noCellOfTheScheduleMatrixChangesABit() {
+    QFETCH(QString, backend);
+    QFETCH(int, stride);
+    auto tiny = test::make_tiny(test::make_backend(backend.toStdString(), 1));
+    const auto prompts = test::five_prompts(tiny.model->config().vocab_size);
+    const auto alone = test::run_alone(*tiny.model, prompts);
+    const auto matrix = test::schedule_matrix();
+    EngineCounters totals;
+    for (std::size_t i = 0; i < matrix.size(); i += static_cast<std::size_t>(stride)) {
+      const auto run = test::run_scheduled(*tiny.model, matrix[i].config, prompts, 3);
+      const std::string difference = test::first_difference(alone, run);
+      QVERIFY2(difference.empty(), (matrix[i].name + ": " + difference).c_str());
+      totals.preemptions += run.counters.preemptions;
+      totals.swap_preemptions += run.counters.swap_preemptions;
+      totals.displacements += run.counters.displacements;
+      totals.blocks_swapped_out += run.counters.blocks_swapped_out;
+      totals.prefix_cache_hits += run.counters.prefix_cache_hits;
+      if (matrix[i].config.preemption_mode == PreemptionMode::kRecompute)
+        QCOMPARE(run.counters.swap_preemptions, std::int64_t{0});
+      QVERIFY(run.counters.blocks_swapped_in <= run.counters.blocks_swapped_out);
+    }
+    QVERIFY(totals.swap_preemptions > 0);
+    QVERIFY(totals.preemptions > totals.swap_preemptions);
+    QVERIFY(totals.displacements > 0);
+    QVERIFY(totals.blocks_swapped_out > 0);
+    QVERIFY(totals.prefix_cache_hits > 0);
   }
 
   void aCancelledStepGivesNoRows() {

@@ -42,7 +42,7 @@ class TestStarterModel : public QObject {
     for (const auto& named : test::schedule_configs()) {
       const auto run = test::run_scheduled(*weights_.model, named.config, prompts);
       const std::string difference = test::first_difference(alone, run);
-      QVERIFY2(difference.empty(), (named.name + (": " + difference)).c_str());
+      QVERIFY2(difference.empty(), (named.name + ": " + difference).c_str());
       QCOMPARE(run.counters.preemptions > 0, named.preempts);
     }
   }
