@@ -69,6 +69,10 @@ int BlockManager::blocks_needed(const Request& request, int num_tokens,
 bool BlockManager::allocate_slots(const Request& request, int num_tokens,
                                   const PrefixMatch& adopted) {
   if (blocks_needed(request, num_tokens, adopted.blocks) > num_free()) return false;
+  if (adopted.partial != kNoBlock && at(adopted.partial).ref_count == 0) {
+    index_->reused(adopted.partial);  // copying from it is a use
+    index_->released(adopted.partial);
+  }
   Table& table = tables_[request.id];
   QUIRE_CHECK(adopted.blocks.empty() || table.blocks.empty(), index(request.id));
   for (const BlockId block : adopted.blocks) {
