@@ -57,7 +57,7 @@ std::vector<TestPrompt> five_prompts(int vocab_size) {
     }
     prompts.push_back(std::move(prompt));
   }
-  std::copy_n(prompts[3].prompt.begin(), 2 * kBlockSize, prompts[4].prompt.begin());
+  std::copy_n(prompts[3].prompt.begin(), 2 * kBlockSize + 7, prompts[4].prompt.begin());
   return prompts;
 }
 

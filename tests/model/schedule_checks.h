@@ -37,7 +37,8 @@ struct TestPrompt {
   int priority = 0;
 };
 
-// Five prompts of different lengths; the last shares its first two blocks of 16 with the fourth.
+// Five prompts of different lengths; the last shares its first two blocks of 16 and seven tokens
+// of the third with the fourth.
 // Later ones have the higher priority, but for the last.
 std::vector<TestPrompt> five_prompts(int vocab_size);
 

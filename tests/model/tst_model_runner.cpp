@@ -55,6 +55,7 @@ class TestModelRunner : public QObject {
       totals.displacements += run.counters.displacements;
       totals.blocks_swapped_out += run.counters.blocks_swapped_out;
       totals.prefix_cache_hits += run.counters.prefix_cache_hits;
+      totals.partial_copies += run.counters.partial_copies;
       if (matrix[i].config.preemption_mode == PreemptionMode::kRecompute)
         QCOMPARE(run.counters.swap_preemptions, std::int64_t{0});
       QVERIFY(run.counters.blocks_swapped_in <= run.counters.blocks_swapped_out);
@@ -64,6 +65,7 @@ class TestModelRunner : public QObject {
     QVERIFY(totals.displacements > 0);
     QVERIFY(totals.blocks_swapped_out > 0);
     QVERIFY(totals.prefix_cache_hits > 0);
+    QVERIFY(totals.partial_copies > 0);
   }
 
   void aCancelledStepGivesNoRows() {
