@@ -10,6 +10,7 @@
 #include <new>
 #include <thread>
 
+#include "engine/load_config.h"
 #include "engine/runner/model_runner.h"
 #include "engine/text/text_output.h"
 
@@ -34,54 +35,23 @@ struct RunningModel : HostedModel {
   std::unique_ptr<Engine> running_engine;
 };
 
-// Blocks of the KV pool after the options, or what this machine affords.
-Result<int> choose_num_blocks(const LoadOptions& options, std::size_t bytes_per_block,
-                              int context) {
-  if (options.num_blocks > 0) return options.num_blocks;
-  std::uint64_t bytes = options.kv_cache_bytes;
-  const std::uint64_t blocks_for_context =
-      (static_cast<std::uint64_t>(context) + options.block_size - 1) / options.block_size;
-  if (bytes == 0) {
-    const auto share = static_cast<std::uint64_t>(kDefaultKvShareOfFreeMemory *
-                                                  static_cast<double>(free_memory_bytes()));
-    bytes = std::min<std::uint64_t>(share, 8 * blocks_for_context * bytes_per_block);
-  }
-  const std::uint64_t blocks = std::min<std::uint64_t>(bytes / bytes_per_block, 1u << 28);
-  if (blocks == 0) {
-    return make_error(ErrorCode::kOutOfMemory,
-                      "The KV cache of " + readable_bytes(static_cast<double>(bytes)) +
-                          " cannot hold one block of " +
-                          readable_bytes(static_cast<double>(bytes_per_block)) + ".");
-  }
-  return static_cast<int>(blocks);
-}
-
 Result<std::shared_ptr<HostedModel>> start_model(LoadJob& job, const ProgressCallback& progress) {
   auto model = std::make_shared<RunningModel>();
   QUIRE_TRY(model->backend, make_backend(job.options));
   QUIRE_TRY(model->weights, load_model(job.path, *model->backend, progress));
   FlatModel& flat = *model->weights.model;
 
-  EngineConfig config;
-  config.block_size = job.options.block_size;
-  config.max_num_seqs = job.options.max_num_seqs;
-  config.max_num_batched_tokens = job.options.max_num_batched_tokens;
-  config.max_queue = job.options.max_queue;
-  config.enable_prefix_caching = job.options.enable_prefix_caching;
-  config.max_model_len = flat.config().context_length;
-  if (job.options.max_model_len > 0) {
-    config.max_model_len = std::min(config.max_model_len, job.options.max_model_len);
-  }
-  if (config.block_size < 1 || config.block_size > 1024) {
+  if (job.options.block_size < 1 || job.options.block_size > 1024) {
     return make_error(ErrorCode::kInvalidArgument, "The block size must be from 1 to 1024 tokens.");
   }
   const std::size_t bytes_per_block =
-      model->backend->kv_bytes_per_block(flat.config().kv_spec(), config.block_size);
-  QUIRE_TRY(config.num_blocks,
-            choose_num_blocks(job.options, bytes_per_block, config.max_model_len));
-  QUIRE_RETURN_IF_ERROR(validate(config));
-  QUIRE_TRY(auto runner, ModelRunner::create(flat, config.num_blocks, config.block_size,
-                                             config.max_num_batched_tokens));
+      model->backend->kv_bytes_per_block(flat.config().kv_spec(), job.options.block_size);
+  QUIRE_TRY(LoadConfig chosen,
+            make_load_config(job.options, flat.config().context_length, bytes_per_block));
+  const EngineConfig& config = chosen.engine;
+  QUIRE_TRY(auto runner,
+            ModelRunner::create(flat, config.num_blocks, config.block_size,
+                                config.max_num_batched_tokens, config.num_swap_blocks));
 
   model->id = job.id;
   model->path = job.path;
@@ -89,6 +59,7 @@ Result<std::shared_ptr<HostedModel>> start_model(LoadJob& job, const ProgressCal
   model->description = model->weights.description;
   model->backend_description = model->backend->name() + ": " + model->backend->description();
   model->template_note = model->weights.template_note;
+  model->notes = std::move(chosen.notes);
   model->config = flat.config();
   model->num_parameters = model->weights.num_parameters;
   model->weight_bytes = flat.weight_bytes();
@@ -98,9 +69,10 @@ Result<std::shared_ptr<HostedModel>> start_model(LoadJob& job, const ProgressCal
                               .count();
   model->tokenizer = model->weights.tokenizer.get();
   model->chat_template = model->weights.chat_template.get();
-  model->running_engine =
-      Engine::create({config, false, model->tokenizer->end_ids()}, std::move(runner),
-                     std::make_unique<TextOutputProcessor>(*model->weights.tokenizer));
+  const double swap_us_per_block = runner->swap_us_per_block();
+  model->running_engine = Engine::create(
+      {config, false, model->tokenizer->end_ids(), swap_us_per_block}, std::move(runner),
+      std::make_unique<TextOutputProcessor>(*model->weights.tokenizer));
   model->engine = model->running_engine.get();
   return std::shared_ptr<HostedModel>(std::move(model));
 }

@@ -26,6 +26,19 @@ struct LoadOptions {
   int max_model_len = 0;
   int max_queue = 512;
   bool enable_prefix_caching = true;
+  bool enable_chunked_prefill = true;
+  int long_prefill_token_threshold = 0;  // these as in EngineConfig
+  int max_num_partial_prefills = 0;
+  std::optional<PrefillChunkPolicy> prefill_chunk;  // empty: the default pair, within the budget
+  double max_itl_ms = 0;
+  SchedulingPolicy policy = SchedulingPolicy::kFcfs;
+  VictimChoice victim = VictimChoice::kLast;
+  PreemptionMode preemption_mode = PreemptionMode::kRecompute;
+  int num_swap_blocks = 0;  // beats swap_bytes
+  // 0: none under kRecompute, else as many blocks as the KV pool within a quarter of free memory.
+  std::uint64_t swap_bytes = 0;
+  PrefixIndexKind prefix_index = PrefixIndexKind::kHash;
+  int lpm_max_overtakes = 32;
 };
 
 // A model that is loaded and running. Shared by whoever uses it; the engine stops when the last
@@ -37,6 +50,7 @@ struct HostedModel {
   std::string description;
   std::string backend_description;  // the CPU path in use
   std::string template_note;        // see LoadedWeights; a sentence worth showing, or ""
+  std::vector<std::string> notes;   // sentences on settings that were changed to fit
   ModelConfig config;
   std::int64_t num_parameters = 0;
   std::size_t weight_bytes = 0, kv_bytes = 0;

@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "engine/load_config.h"
 #include "engine/paths.h"
 
 namespace quire {
@@ -25,10 +27,13 @@ class FieldReader {
     const auto it = object_.find(name);
     if (it == object_.end() || it->is_null()) return;
     if (!fits(*it, target)) {
-      wrong_ += wrong_.empty() ? name : std::string(", ") + name;
+      mark_wrong(name);
       return;
     }
     target = it->template get<T>();
+  }
+  void mark_wrong(std::string_view name) {
+    wrong_ += wrong_.empty() ? std::string(name) : ", " + std::string(name);
   }
   const std::string& wrong() const { return wrong_; }
   void add(const FieldReader& other) {
@@ -42,6 +47,9 @@ class FieldReader {
     if (!value.is_number_integer()) return false;
     const auto number = value.get<std::int64_t>();
     return number >= 0 && number <= std::numeric_limits<int>::max();
+  }
+  static bool fits(const Json& value, double) {
+    return value.is_number() && value.get<double>() >= 0;
   }
   static bool fits(const Json& value, std::uint64_t) { return value.is_number_unsigned(); }
   static bool fits(const Json& value, const std::vector<std::string>&) {
@@ -60,6 +68,31 @@ const Json& section(const Json& root, const char* name) {
   return it != root.end() && it->is_object() ? *it : empty;
 }
 
+// Kept as text, in the words of config_fields().
+constexpr std::string_view kChoices[] = {"policy", "victim", "preemption_mode", "prefix_index"};
+
+void read_choices(FieldReader& reader, LoadOptions& load) {
+  EngineConfig config;
+  apply_scheduling(load, config);
+  for (const std::string_view name : kChoices) {
+    std::string text;
+    reader.read(name.data(), text);
+    if (!text.empty() && !set_config_field(config, name, text).ok()) reader.mark_wrong(name);
+  }
+  keep_scheduling(config, load);
+}
+
+void read_prefill_chunk(FieldReader& reader, LoadOptions& load) {
+  PrefillChunkPolicy chunk;
+  int alone = -1, contended = -1;
+  reader.read("prefill_chunk_alone", alone);
+  reader.read("prefill_chunk_contended", contended);
+  if (alone < 0 && contended < 0) return;
+  if (alone >= 0) chunk.alone = alone;
+  if (contended >= 0) chunk.contended = contended;
+  load.prefill_chunk = chunk;
+}
+
 void read_load_options(FieldReader& reader, LoadOptions& load) {
   reader.read("backend", load.backend);
   reader.read("num_threads", load.num_threads);
@@ -71,19 +104,45 @@ void read_load_options(FieldReader& reader, LoadOptions& load) {
   reader.read("max_model_len", load.max_model_len);
   reader.read("max_queue", load.max_queue);
   reader.read("enable_prefix_caching", load.enable_prefix_caching);
+  reader.read("enable_chunked_prefill", load.enable_chunked_prefill);
+  reader.read("long_prefill_token_threshold", load.long_prefill_token_threshold);
+  reader.read("max_num_partial_prefills", load.max_num_partial_prefills);
+  reader.read("max_itl_ms", load.max_itl_ms);
+  reader.read("num_swap_blocks", load.num_swap_blocks);
+  reader.read("swap_bytes", load.swap_bytes);
+  reader.read("lpm_max_overtakes", load.lpm_max_overtakes);
+  read_choices(reader, load);
+  read_prefill_chunk(reader, load);
 }
 
 Json to_json(const LoadOptions& load) {
-  return {{"backend", load.backend},
-          {"num_threads", load.num_threads},
-          {"num_blocks", load.num_blocks},
-          {"kv_cache_bytes", load.kv_cache_bytes},
-          {"block_size", load.block_size},
-          {"max_num_seqs", load.max_num_seqs},
-          {"max_num_batched_tokens", load.max_num_batched_tokens},
-          {"max_model_len", load.max_model_len},
-          {"max_queue", load.max_queue},
-          {"enable_prefix_caching", load.enable_prefix_caching}};
+  Json json = {{"backend", load.backend},
+               {"num_threads", load.num_threads},
+               {"num_blocks", load.num_blocks},
+               {"kv_cache_bytes", load.kv_cache_bytes},
+               {"block_size", load.block_size},
+               {"max_num_seqs", load.max_num_seqs},
+               {"max_num_batched_tokens", load.max_num_batched_tokens},
+               {"max_model_len", load.max_model_len},
+               {"max_queue", load.max_queue},
+               {"enable_prefix_caching", load.enable_prefix_caching},
+               {"enable_chunked_prefill", load.enable_chunked_prefill},
+               {"long_prefill_token_threshold", load.long_prefill_token_threshold},
+               {"max_num_partial_prefills", load.max_num_partial_prefills},
+               {"max_itl_ms", load.max_itl_ms},
+               {"num_swap_blocks", load.num_swap_blocks},
+               {"swap_bytes", load.swap_bytes},
+               {"lpm_max_overtakes", load.lpm_max_overtakes}};
+  EngineConfig config;
+  apply_scheduling(load, config);
+  for (const ConfigField& field : config_fields(config))
+    if (std::ranges::find(kChoices, field.name) != std::end(kChoices))
+      json[std::string(field.name)] = field.value;
+  // Null removes what an older file said.
+  json["prefill_chunk_alone"] = load.prefill_chunk ? Json(load.prefill_chunk->alone) : Json();
+  json["prefill_chunk_contended"] =
+      load.prefill_chunk ? Json(load.prefill_chunk->contended) : Json();
+  return json;
 }
 
 Error write_error(const std::string& path) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/library.h"
+#include "engine/load_config.h"
 #include "engine/model_host.h"
 #include "engine/settings.h"
 
@@ -20,7 +21,16 @@ struct ModelFlags {
   std::string settings_warning;
   std::string model;
   LoadOptions load;
+  ChunkSources chunk;  // the command line's; resolve_load_options adds the environment's
+
+ private:
+  void add_scheduling_to(CLI::App& command);
+  void add_choice(CLI::App& command, const std::string& flag, const char* field,
+                  const std::vector<std::string>& choices, const std::string& help);
 };
+
+// The options to load with: an explicit chunk replaces the settings' pair. Prints warnings.
+LoadOptions resolve_load_options(const ModelFlags& flags);
 
 // Resolves and loads the model, printing progress to a terminal's stderr. On failure prints the
 // sentence and returns null.

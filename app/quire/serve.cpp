@@ -72,11 +72,12 @@ int serve(ServeFlags& flags) {
     fmt::print(stderr,
                "quire {}: {} ({}), {}\n"
                "  KV pool {} blocks of {} tokens ({}), context {} tokens\n"
+               "  {}\n"
                "  listening on {}/v1\n",
                QUIRE_VERSION, model->id, model->description, model->backend_description,
                config.num_blocks, config.block_size,
                readable_bytes(static_cast<double>(model->kv_bytes)), config.effective_context(),
-               (*server)->address());
+               describe_scheduling(config), (*server)->address());
   });
   wait_for_signal();
   stopping = true;

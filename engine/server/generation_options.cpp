@@ -10,6 +10,7 @@ namespace {
 constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
 constexpr double kMaxTemperature = 100;
 constexpr double kMaxRepetitionPenalty = 100;
+constexpr std::int64_t kMaxPriority = 1'000'000;
 
 void read_int(FieldReader& fields, std::string_view name, std::int64_t low, std::int64_t high,
               int& target) {
@@ -108,6 +109,17 @@ void read_stream_options(FieldReader& fields, GenerationOptions& options) {
   options.include_usage = usage->get<bool>();
 }
 
+// An empty salt would share what its sender wants kept apart.
+void read_cache_salt(FieldReader& fields, const ServerLimits& limits, std::string& cache_salt) {
+  std::string salt;
+  if (!fields.text("cache_salt", salt)) return;
+  if (salt.empty() || salt.size() > limits.max_cache_salt_bytes) {
+    return fields.fail("cache_salt", "must have from 1 to " +
+                                         std::to_string(limits.max_cache_salt_bytes) + " bytes");
+  }
+  cache_salt = std::move(salt);
+}
+
 }  // namespace
 
 void read_max_tokens(FieldReader& fields, int& max_tokens) {
@@ -142,6 +154,8 @@ void read_generation_options(FieldReader& fields, const ServerLimits& limits, in
   read_seed(fields, params);
   read_stop(fields, limits, params);
   read_stop_token_ids(fields, limits, vocab_size, params);
+  read_int(fields, "priority", -kMaxPriority, kMaxPriority, options.priority);
+  read_cache_salt(fields, limits, options.cache_salt);
 }
 
 }  // namespace quire

@@ -10,6 +10,8 @@ struct GenerationOptions {
   SamplingParams params;
   bool stream = false;
   bool include_usage = false;  // a last chunk with the token counts
+  int priority = 0;            // lower runs first under the priority policy
+  std::string cache_salt;      // prefixes are shared only with requests of the same salt
 };
 
 // Reads the shared fields. Unknown fields are ignored; a field that is known, set and cannot be

@@ -24,6 +24,8 @@ HttpReply run(ApiContext& context, Exchange& exchange, ModelPtr model,
   request.prompt_token_ids = std::move(prompt);
   request.params = options.params;
   request.label = "api";
+  request.priority = options.priority;
+  request.cache_salt = options.cache_salt;
   exchange.log().prompt_tokens = static_cast<int>(request.prompt_token_ids.size());
   auto started = Generation::start(std::move(model), std::move(request),
                                    context.limits.max_unread_bytes, context.active_generations);

@@ -26,6 +26,7 @@ struct ServerLimits {
   std::size_t max_messages = 4096;
   std::size_t max_stop_strings = 64;
   std::size_t max_stop_bytes = 1024;
+  std::size_t max_cache_salt_bytes = 256;
   std::size_t max_unread_bytes = 4u << 20;  // output a client has not read before it is dropped
   int max_connections = 256;                // beyond it the longest idle one is closed, else 503
   int max_keep_alive = 100;                 // requests on one connection

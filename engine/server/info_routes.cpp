@@ -59,6 +59,17 @@ HttpReply show_model(const ApiContext& context, const std::string& id) {
   return json_reply(model_json(*model));
 }
 
+// Settings as numbers, truths and words; what seeds draws stays private.
+Json engine_settings(const EngineConfig& config) {
+  Json settings = Json::object();
+  for (const ConfigField& field : config_fields(config)) {
+    if (field.name == "seed") continue;
+    Json value = Json::parse(field.value, nullptr, false);
+    settings[std::string(field.name)] = value.is_discarded() ? Json(field.value) : value;
+  }
+  return settings;
+}
+
 HttpReply show_props(const ApiContext& context) {
   const auto found = require_model(context);
   if (const auto* error = std::get_if<ApiError>(&found)) return error_reply(*error);
@@ -67,6 +78,9 @@ HttpReply show_props(const ApiContext& context) {
   return json_reply(
       {{"default_generation_settings", {{"n_ctx", config.effective_context()}}},
        {"total_slots", config.max_num_seqs},
+       {"prefill_chunk_size", config.prefill_chunk.alone},
+       {"prefill_chunk_size_contended", config.prefill_chunk.contended},
+       {"engine", engine_settings(config)},
        {"model_alias", model->id},
        {"model_path", model->id},  // clients show it; the real path is nobody's business
        {"chat_template", model->chat_template == nullptr ? "" : model->chat_template->source()},

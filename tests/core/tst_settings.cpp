@@ -52,6 +52,41 @@ class TestSettings : public QObject {
     QVERIFY(!(permissions & (QFile::ReadGroup | QFile::ReadOther)));
   }
 
+  void schedulingIsKeptInWords() {
+    std::string warning;
+    Settings settings = Settings::load_file(warning);
+    settings.load.policy = SchedulingPolicy::kLpm;
+    settings.load.preemption_mode = PreemptionMode::kSwap;
+    settings.load.prefix_index = PrefixIndexKind::kRadix;
+    settings.load.prefill_chunk = PrefillChunkPolicy{1000, 0};
+    settings.load.max_itl_ms = 37.5;
+    settings.load.num_swap_blocks = 12;
+    QVERIFY(settings.save().ok());
+    Settings again = Settings::load_file(warning);
+    QVERIFY(warning.empty());
+    QCOMPARE(again.load.policy, SchedulingPolicy::kLpm);
+    QCOMPARE(again.load.preemption_mode, PreemptionMode::kSwap);
+    QCOMPARE(again.load.prefix_index, PrefixIndexKind::kRadix);
+    QCOMPARE(again.load.victim, VictimChoice::kLast);
+    QVERIFY(again.load.prefill_chunk == (PrefillChunkPolicy{1000, 0}));
+    QCOMPARE(again.load.max_itl_ms, 37.5);
+    QCOMPARE(again.load.num_swap_blocks, 12);
+    again.load.prefill_chunk.reset();
+    QVERIFY(again.save().ok());
+    QVERIFY(!Settings::load_file(warning).load.prefill_chunk);
+  }
+
+  void anUnknownWordFallsBackAndIsNamed() {
+    write(R"({"load":{"policy":"random","victim":"cheapest","max_itl_ms":-1}})");
+    std::string warning;
+    const Settings settings = Settings::load_file(warning);
+    QCOMPARE(settings.load.policy, SchedulingPolicy::kFcfs);
+    QCOMPARE(settings.load.victim, VictimChoice::kCheapest);
+    QCOMPARE(settings.load.max_itl_ms, 0.0);
+    for (const char* name : {"policy", "max_itl_ms"})
+      QVERIFY2(warning.find(name) != std::string::npos, name);
+  }
+
   void unknownKeysSurvive() {
     write(R"({"model":"m","future":{"x":[1,2]},"server":{"new":true}})");
     std::string warning;

@@ -18,6 +18,7 @@ class FakeRunner : public Runner {
  public:
   explicit FakeRunner(std::shared_ptr<Behaviour> behaviour) : behaviour_(std::move(behaviour)) {}
 
+  double move_blocks(std::span<const BlockMove>) override { return 0; }
   Handle launch(const Batch& batch, std::span<const SamplingRow> rows,
                 const std::atomic<bool>& cancel) override {
     result_ = {};
