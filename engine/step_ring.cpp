@@ -69,5 +69,8 @@ void EventFanout::on_abort(const AbortRecord& record) {
 void EventFanout::on_reconfigure(const ReconfigureRecord& record) {
   each([&](EventSink& sink) { sink.on_reconfigure(record); });
 }
+void EventFanout::on_cache_reset(const CacheResetRecord& record) {
+  each([&](EventSink& sink) { sink.on_cache_reset(record); });
+}
 
 }  // namespace quire

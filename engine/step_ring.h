@@ -39,6 +39,7 @@ class EventFanout : public EventSink {
   void on_arrival(const ArrivalRecord& record) override;
   void on_abort(const AbortRecord& record) override;
   void on_reconfigure(const ReconfigureRecord& record) override;
+  void on_cache_reset(const CacheResetRecord& record) override;
 
  private:
   template <typename Call>

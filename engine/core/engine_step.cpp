@@ -188,6 +188,9 @@ void EngineCore::Impl::verify(Request& request, std::span<SampledRow> rows, Requ
   while (accepted < drafts.size() && rows[accepted].token == drafts[accepted]) ++accepted;
   counters.draft_tokens += static_cast<std::int64_t>(drafts.size());
   counters.accepted_draft_tokens += static_cast<std::int64_t>(accepted);
+  if (!drafts.empty())
+    record.verified.push_back(
+        {request.id, static_cast<int>(drafts.size()), static_cast<int>(accepted)});
   // The rejected drafts' keys and values go, before anything else can see or publish them.
   request.num_computed_tokens -= static_cast<int>(drafts.size() - accepted);
   if (accepted < drafts.size()) blocks.trim(request.id, request.num_computed_tokens);
@@ -212,6 +215,7 @@ void EngineCore::Impl::propose_drafts(const Schedule& schedule) {
     const auto unknown = std::ranges::find_if(
         drafts, [&](TokenId id) { return id < 0 || id >= runner.vocab_size(); });
     drafts.erase(unknown, drafts.end());
+    if (!drafts.empty()) record.drafted.push_back({request.id, drafts});
     request.spec_token_ids = std::move(drafts);
   }
 }

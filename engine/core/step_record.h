@@ -103,6 +103,20 @@ struct SampledToken {
   bool operator==(const SampledToken&) const = default;
 };
 
+// Tokens proposed for `request` after this step, to be verified in its next one.
+struct DraftProposal {
+  RequestId request = kNoRequest;
+  std::vector<TokenId> tokens;
+  bool operator==(const DraftProposal&) const = default;
+};
+
+// How many of the drafts this step verified equal what was sampled.
+struct DraftVerification {
+  RequestId request = kNoRequest;
+  int num_drafts = 0, num_accepted = 0;
+  bool operator==(const DraftVerification&) const = default;
+};
+
 // Tokens of one step.
 struct StepTokens {
   int cached = 0;      // adopted or copied from the prefix cache by its admissions
@@ -152,6 +166,8 @@ struct StepRecord {
   std::vector<Preemption> preempted;
   std::vector<FinishRecord> finished;
   std::vector<SampledToken> sampled;
+  std::vector<DraftVerification> verified;
+  std::vector<DraftProposal> drafted;
   // Only those that changed since the last record; a place in the queue alone is no change.
   std::vector<WaitState> waits;
   std::vector<NearMiss> near_misses;  // of the admissions
