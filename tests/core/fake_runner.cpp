@@ -36,6 +36,7 @@ FakeRunner::FakeRunner(int num_blocks, int block_size, int vocab_size, int num_s
 
 // Only the tokens that matter are moved, so that a reader of any other finds poison.
 double FakeRunner::move_blocks(std::span<const BlockMove> planned) {
+  if (moves_fail && moves_fail()) throw DeviceError("the fake device failed to move a block");
   for (const BlockMove& move : planned) {
     ++moves;
     const auto& from = move.kind == MoveKind::kSwapIn ? host_ : pool_;

@@ -32,6 +32,7 @@ class FakeRunner : public Runner {
   void poison(BlockId block);
 
   std::function<Fate(const Batch&)> fate;  // asked once per launch; absent: kRun
+  std::function<bool()> moves_fail;        // asked once per move_blocks; absent: never
   int poisoned_reads = 0;
   int launches = 0;
   int moves = 0;
