@@ -31,15 +31,19 @@ class TestLoadConfig : public QObject {
     QTest::addColumn<QString>("warning");
     const QString none;
     QTest::newRow("nothing") << -1 << -1 << none << none << -1 << "";
-    QTest::newRow("flag beats all") << 100 << -1 << "300" << "400" << 100 << "";
-    QTest::newRow("an explicit default") << 2048 << 1024 << none << none << 2048
-                                         << "--prefill-chunk-size wins";
+    QTest::newRow("flag beats all") << 100 << -1 << "300"
+                                    << "400" << 100 << "";
+    QTest::newRow("an explicit default")
+        << 2048 << 1024 << none << none << 2048 << "--prefill-chunk-size wins";
     QTest::newRow("flag and alias agree") << 64 << 64 << none << none << 64 << "";
-    QTest::newRow("alias") << -1 << 200 << "300" << "400" << 200 << "";
-    QTest::newRow("llama") << -1 << -1 << "300" << "400" << 300 << "";
+    QTest::newRow("alias") << -1 << 200 << "300"
+                           << "400" << 200 << "";
+    QTest::newRow("llama") << -1 << -1 << "300"
+                           << "400" << 300 << "";
     QTest::newRow("quire") << -1 << -1 << none << "400" << 400 << "";
     QTest::newRow("whole") << -1 << -1 << none << "0" << 0 << "";
-    QTest::newRow("unparsable") << -1 << -1 << "lots" << "400" << 400 << "LLAMA_ARG_BATCH";
+    QTest::newRow("unparsable") << -1 << -1 << "lots"
+                                << "400" << 400 << "LLAMA_ARG_BATCH";
     QTest::newRow("negative") << -1 << -1 << none << "-1" << -1 << "QUIRE_PREFILL_CHUNK";
     QTest::newRow("trailing text") << -1 << -1 << none << "512k" << -1 << "QUIRE_PREFILL_CHUNK";
     QTest::newRow("huge") << -1 << -1 << none << "99999999999" << -1 << "QUIRE_PREFILL_CHUNK";

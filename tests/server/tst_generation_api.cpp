@@ -243,6 +243,13 @@ class TestGenerationApi : public QObject {
     row("continue_final_message", "true");
     row("model", "5");
     row("grammar", "\"root ::= x\"");
+    row("priority", "1.5");
+    row("priority", "\"high\"");
+    row("priority", "1000001");
+    row("priority", "-1000001");
+    row("cache_salt", "7");
+    row("cache_salt", "[\"a\"]");
+    row("cache_salt", "\"\"");
   }
   void wrongFieldsAreNamed() {
     QFETCH(QString, field);
@@ -453,6 +460,37 @@ class TestGenerationApi : public QObject {
     QCOMPARE(error_of(other)["code"].toString(), QString("model_not_found"));
     const QJsonObject props = json_of(ask(fixture.port, get(fixture.port, "/props")).body);
     QCOMPARE(props["default_generation_settings"].toObject()["n_ctx"].toInt(), 1024);
+    QCOMPARE(props["prefill_chunk_size"].toInt(), 2048);
+    QCOMPARE(props["prefill_chunk_size_contended"].toInt(), 512);
+    const QJsonObject engine = props["engine"].toObject();
+    QCOMPARE(engine["policy"].toString(), QString("fcfs"));
+    QCOMPARE(engine["max_num_seqs"].toInt(), fake_config().max_num_seqs);
+    QVERIFY(engine["enable_chunked_prefill"].isBool());
+    QVERIFY(!engine.contains("seed"));
+  }
+
+  // Arrivals as the engine's readers see them.
+  void priorityAndSaltReachTheEngine() {
+    struct Arrivals : EventSink {
+      void on_step(const std::shared_ptr<const StepRecord>&) override {}
+      void on_arrival(const ArrivalRecord& record) override { last = record; }
+      ArrivalRecord last;
+    };
+    ServerFixture fixture;
+    const auto arrivals = std::make_shared<Arrivals>();
+    fixture.model->engine->add_sink(arrivals);
+    const char* fields = ",\"max_tokens\":2,\"priority\":-3,\"cache_salt\":\"tenant\"";
+    QCOMPARE(fixture.chat(fields).status, 200);
+    QCOMPARE(arrivals->last.priority, -3);
+    QCOMPARE(arrivals->last.cache_salt, std::string("tenant"));
+    QCOMPARE(fixture.complete(",\"max_tokens\":2").status, 200);
+    QCOMPARE(arrivals->last.priority, 0);
+    QVERIFY(arrivals->last.cache_salt.empty());
+    QCOMPARE(fixture.complete(fields).status, 200);
+    QCOMPARE(arrivals->last.priority, -3);
+    const std::string longest(256, 'x');
+    QCOMPARE(fixture.complete(",\"max_tokens\":2,\"cache_salt\":\"" + longest + "\"").status, 200);
+    QCOMPARE(fixture.complete(",\"cache_salt\":\"" + longest + "x\"").status, 400);
   }
 
   void turnsTextIntoTokensAndBack() {
