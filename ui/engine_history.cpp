@@ -150,6 +150,7 @@ void EngineHistory::applyWork(const StepRecord& record, double begin, double end
   bar.step = record.step;
   bar.beginSeconds = begin;
   bar.budget = record.token_budget;
+  bar.prefillLimit = record.prefill_limit;
   bar.chunkLimit = record.chunk_limit;
   bar.totalMs = record.times.total_us() * 1e-3f;
   bar.forwardMs = record.times.forward_us * 1e-3f;

@@ -26,6 +26,7 @@ struct StepBar {
   double beginSeconds = 0;
   int decodeTokens = 0, prefillTokens = 0, cachedTokens = 0;
   int budget = 0, chunkLimit = 0;
+  int prefillLimit = 0;  // of all prompts together
   float totalMs = 0, forwardMs = 0;
   int preemptions = 0, admissions = 0, evictions = 0;
   StepOutcome outcome = StepOutcome::kCompleted;

@@ -1,20 +1,28 @@
 #include "ui/engine_page.h"
 
+#include <QComboBox>
 #include <QFormLayout>
-#include <QGroupBox>
 #include <QLabel>
 #include <QPushButton>
 #include <QScrollArea>
 #include <QSpinBox>
 #include <QSplitter>
+#include <QTabWidget>
 #include <QVBoxLayout>
 
+#include "engine/load_config.h"
 #include "engine/memory.h"
 #include "ui/engine_live.h"
 #include "ui/engine_panel.h"
 #include "ui/engine_plots.h"
+#include "ui/scheduling_settings.h"
 
 namespace quire {
+namespace {
+
+constexpr int kNoPrefixIndex = 2;  // behind the two kinds
+
+}  // namespace
 
 EnginePage::EnginePage(EngineClient* client, Settings* settings, QWidget* parent)
     : QWidget(parent), m_client(client), m_settings(settings), m_live(EngineLive::of(client)) {
@@ -42,6 +50,7 @@ EnginePage::EnginePage(EngineClient* client, Settings* settings, QWidget* parent
   });
   connect(m_client, &EngineClient::pausedChanged, this, &EnginePage::updateButtons);
   connect(m_client, &EngineClient::statusChanged, this, &EnginePage::updateButtons);
+  connect(m_client, &EngineClient::configChanged, this, &EnginePage::updateButtons);
   connect(m_client, &EngineClient::modelChanged, this, [this] {
     showOptions();
     updateButtons();
@@ -74,7 +83,23 @@ QWidget* EnginePage::buildControls() {
 }
 
 QWidget* EnginePage::buildSettings() {
-  auto* box = new QGroupBox(tr("Settings that need a reload"), this);
+  auto* tabs = new QTabWidget(this);
+  tabs->setDocumentMode(true);
+  const auto add = [tabs](QWidget* page, const QString& title) {
+    // A low window scrolls the settings rather than squeezing the plots away.
+    auto* scroll = new QScrollArea(tabs);
+    scroll->setFrameShape(QFrame::NoFrame);
+    scroll->setWidgetResizable(true);
+    scroll->setWidget(page);
+    tabs->addTab(scroll, title);
+  };
+  add(new SchedulingSettings(m_client, m_settings, tabs), tr("Change at once"));
+  add(buildReloadSettings(), tr("Need a reload"));
+  return tabs;
+}
+
+QWidget* EnginePage::buildReloadSettings() {
+  auto* box = new QWidget(this);
   auto* form = new QFormLayout(box);
   const auto spin = [&](int low, int high, int stepBy, const QString& automatic,
                         const QString& help) {
@@ -90,13 +115,21 @@ QWidget* EnginePage::buildSettings() {
   m_blocks = spin(0, 1 << 24, 64, tr("automatic"),
                   tr("Blocks of the KV pool. Automatic: a quarter of the memory free at load, at "
                      "most eight contexts."));
-  m_budget = spin(1, 1 << 20, 256, {}, tr("Most tokens one step computes, all requests together"));
-  m_seqs = spin(1, 65536, 1, {}, tr("Most requests running at once"));
+  m_swapBlocks = spin(0, 1 << 24, 64, tr("automatic"),
+                      tr("Blocks of host memory for requests that gave theirs back. Automatic: as "
+                         "many as the KV pool has, within a quarter of the free memory, once they "
+                         "are not computed again."));
+  m_prefixIndex = new QComboBox(box);
+  m_prefixIndex->addItems({tr("hash chain"), tr("radix tree"), tr("off")});
+  m_prefixIndex->setToolTip(
+      tr("How prompts with the same beginning find cached blocks: whole blocks by their hash, or a "
+         "tree that also copies a part of a block"));
+  connect(m_prefixIndex, &QComboBox::currentIndexChanged, this, &EnginePage::updateButtons);
   m_threads = spin(0, 1024, 1, tr("automatic"),
                    tr("Threads that compute. Automatic: one per physical core."));
   form->addRow(tr("KV &blocks"), m_blocks);
-  form->addRow(tr("Token b&udget per step"), m_budget);
-  form->addRow(tr("Running re&quests"), m_seqs);
+  form->addRow(tr("&Swap blocks"), m_swapBlocks);
+  form->addRow(tr("Prefi&x index"), m_prefixIndex);
   form->addRow(tr("&Threads"), m_threads);
   m_poolText = new QLabel(box);
   m_poolText->setWordWrap(true);
@@ -123,10 +156,14 @@ void EnginePage::hideEvent(QHideEvent* event) {
 
 LoadOptions EnginePage::chosenOptions() const {
   LoadOptions options = m_client->host() ? m_client->host()->options() : LoadOptions();
+  // What was changed while the model ran stays as it is.
+  if (const auto model = m_client->model()) keep_scheduling(model->engine, options);
   options.num_blocks = m_blocks->value();
-  options.max_num_batched_tokens = m_budget->value();
-  options.max_num_seqs = m_seqs->value();
+  options.num_swap_blocks = m_swapBlocks->value();
   options.num_threads = m_threads->value();
+  options.enable_prefix_caching = m_prefixIndex->currentIndex() != kNoPrefixIndex;
+  if (options.enable_prefix_caching)
+    options.prefix_index = static_cast<PrefixIndexKind>(m_prefixIndex->currentIndex());
   return options;
 }
 
@@ -135,9 +172,10 @@ void EnginePage::showOptions() {
                               : m_settings != nullptr               ? m_settings->load
                                                                     : LoadOptions();
   m_blocks->setValue(options.num_blocks);
-  m_budget->setValue(options.max_num_batched_tokens);
-  m_seqs->setValue(options.max_num_seqs);
+  m_swapBlocks->setValue(options.num_swap_blocks);
   m_threads->setValue(options.num_threads);
+  m_prefixIndex->setCurrentIndex(
+      options.enable_prefix_caching ? static_cast<int>(options.prefix_index) : kNoPrefixIndex);
 }
 
 void EnginePage::updateButtons() {
@@ -154,8 +192,11 @@ void EnginePage::updateButtons() {
   const LoadOptions chosen = chosenOptions();
   const bool changed = now.num_blocks != chosen.num_blocks ||
                        now.num_threads != chosen.num_threads ||
-                       now.max_num_batched_tokens != chosen.max_num_batched_tokens ||
-                       now.max_num_seqs != chosen.max_num_seqs;
+                       now.num_swap_blocks != chosen.num_swap_blocks ||
+                       now.enable_prefix_caching != chosen.enable_prefix_caching ||
+                       now.prefix_index != chosen.prefix_index ||
+                       (ready && chosen.preemption_mode != PreemptionMode::kRecompute &&
+                        model->engine.num_swap_blocks == 0);
   m_reload->setEnabled(ready && changed);
   updatePoolText();
 }

@@ -5,6 +5,7 @@
 #include "engine/settings.h"
 #include "ui/engine_client.h"
 
+class QComboBox;
 class QLabel;
 class QPushButton;
 class QSpinBox;
@@ -15,7 +16,7 @@ class EngineLive;
 class EnginePlots;
 
 // The Engine page: the live panel, plots, the controls that hold and step the engine, and the
-// settings that take effect with a reload.
+// settings: those that change at once and those that take effect with a reload.
 class EnginePage : public QWidget {
   Q_OBJECT
  public:
@@ -31,6 +32,7 @@ class EnginePage : public QWidget {
  private:
   QWidget* buildControls();
   QWidget* buildSettings();
+  QWidget* buildReloadSettings();
   LoadOptions chosenOptions() const;
   void showOptions();
   void updateButtons();
@@ -47,9 +49,9 @@ class EnginePage : public QWidget {
   QPushButton* m_resetCache = nullptr;
   QPushButton* m_reload = nullptr;
   QSpinBox* m_blocks = nullptr;
-  QSpinBox* m_budget = nullptr;
-  QSpinBox* m_seqs = nullptr;
+  QSpinBox* m_swapBlocks = nullptr;
   QSpinBox* m_threads = nullptr;
+  QComboBox* m_prefixIndex = nullptr;
   QLabel* m_poolText = nullptr;
 };
 

@@ -98,7 +98,8 @@ EnginePanel::EnginePanel(EngineClient* client, QWidget* parent)
   splitter->addWidget(titled(
       tr("Steps"),
       tr("Tokens each step computed: decoding in grey, prefill in the request's colour, tokens "
-         "found in the prefix cache hatched."),
+         "found in the prefix cache hatched. A dotted line stands where the limit on prefill "
+         "changed."),
       m_steps, this));
   splitter->addWidget(titled(tr("Requests"),
                              tr("Each request over the last seconds. Ctrl + wheel zooms."), m_lanes,
@@ -223,6 +224,13 @@ void EnginePanel::refreshFigures() {
                            static_cast<double>(totals.prefix_cache_queries))
                  : QStringLiteral("–"));
   set(kPreemptions, locale.toString(static_cast<qlonglong>(totals.preemptions)));
+  m_figures[kPreemptions]->setToolTip(
+      tr("Times a running request gave its blocks back: %1 to compute again, %2 kept in host "
+         "memory; %3 of them for a request of higher priority")
+          .arg(
+              locale.toString(static_cast<qlonglong>(totals.preemptions - totals.swap_preemptions)))
+          .arg(locale.toString(static_cast<qlonglong>(totals.swap_preemptions)))
+          .arg(locale.toString(static_cast<qlonglong>(totals.displacements))));
   const bool active = history.running() > 0 && !history.points().empty();
   set(kDecode,
       active ? locale.toString(history.points().back().decodeRate, 'f', 0) : QStringLiteral("–"));

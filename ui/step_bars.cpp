@@ -117,6 +117,12 @@ void StepBars::paintEvent(QPaintEvent*) {
     paintBar(painter, steps[i],
              QRectF(right - barWidth() + 1, plot.top(), barWidth() - 1, plot.height()), most);
   }
+  painter.setPen(QPen(theme.accent, 1, Qt::DotLine));
+  for (std::size_t i = std::max<std::size_t>(first, 1); i < steps.size(); ++i) {
+    if (steps[i].prefillTokens == 0 || steps[i].prefillLimit == steps[i - 1].prefillLimit) continue;
+    const double x = plot.right() - static_cast<double>(steps.size() - i) * barWidth();
+    painter.drawLine(QPointF(x, plot.top()), QPointF(x, plot.bottom()));
+  }
   const int budget = steps.back().budget;
   if (budget > 0 && budget <= most) {
     const double y = plot.bottom() - heightOf(budget, most) * plot.height();
@@ -146,6 +152,8 @@ QString StepBars::describe(const StepBar& bar) const {
                .arg(bar.prefillTokens)
                .arg(bar.cachedTokens)
                .arg(bar.budget);
+  if (bar.prefillTokens > 0 && bar.prefillLimit > 0)
+    lines << tr("At most %1 prefilled").arg(bar.prefillLimit);
   if (bar.preemptions > 0) lines << tr("%n request(s) preempted", nullptr, bar.preemptions);
   if (bar.evictions > 0) lines << tr("%n cached block(s) evicted", nullptr, bar.evictions);
   if (bar.outcome == StepOutcome::kCancelled) lines << tr("Cancelled: nothing was kept");
