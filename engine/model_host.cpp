@@ -74,6 +74,7 @@ Result<std::shared_ptr<HostedModel>> start_model(LoadJob& job, const ProgressCal
       {config, false, model->tokenizer->end_ids(), swap_us_per_block}, std::move(runner),
       std::make_unique<TextOutputProcessor>(*model->weights.tokenizer));
   model->engine = model->running_engine.get();
+  if (job.options.on_started) QUIRE_RETURN_IF_ERROR(job.options.on_started(*model));
   return std::shared_ptr<HostedModel>(std::move(model));
 }
 

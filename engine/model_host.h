@@ -14,6 +14,8 @@
 
 namespace quire {
 
+struct HostedModel;
+
 // Settings that take effect when a model is (re)loaded. 0 or "" = chosen for this machine.
 struct LoadOptions {
   std::string backend = "cpu";  // "cpu" or "reference"
@@ -39,6 +41,9 @@ struct LoadOptions {
   std::uint64_t swap_bytes = 0;
   PrefixIndexKind prefix_index = PrefixIndexKind::kHash;
   int lpm_max_overtakes = 32;
+  // Called on the host's thread with the model running and before anyone else sees it, so that a
+  // reader put on the engine misses nothing. An error fails the load. May be empty.
+  std::function<Status(HostedModel&)> on_started;
 };
 
 // A model that is loaded and running. Shared by whoever uses it; the engine stops when the last

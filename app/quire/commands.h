@@ -13,7 +13,7 @@ enum ExitCode : int {
   kExitUsage = 2,         // wrong options or values
   kExitModel = 3,         // the model could not be found or loaded
   kExitAddress = 4,       // the address is taken or may not be bound
-  kExitMismatch = 5,      // bench core: outputs differ
+  kExitMismatch = 5,      // bench core: outputs differ; trace replay: a step differs
   kExitInterrupted = 130  // a second SIGINT or SIGTERM
 };
 
@@ -23,5 +23,6 @@ void add_chat(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
 void add_models(CLI::App& app, int& exit_code);
+void add_trace(CLI::App& app, int& exit_code);
 
 }  // namespace quire

@@ -12,13 +12,15 @@ int main(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 done, 1 failed, 2 wrong options, 3 the model could not be loaded, 4 the "
       "address is taken,\n"
-      "5 outputs differ (bench core), 130 stopped by a second interrupt.");
+      "5 outputs differ (bench core) or a step does (trace replay), 130 stopped by a second "
+      "interrupt.");
   int exit_code = quire::kExitOk;
   quire::add_serve(app, exit_code);
   quire::add_chat(app, exit_code);
   quire::add_bench(app, exit_code);
   quire::add_inspect(app, exit_code);
   quire::add_models(app, exit_code);
+  quire::add_trace(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

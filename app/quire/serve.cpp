@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -12,6 +13,7 @@
 #include "app/quire/signals.h"
 #include "app/version.h"
 #include "engine/server/http_server.h"
+#include "engine/trace/recorder.h"
 
 namespace quire {
 namespace {
@@ -22,6 +24,31 @@ struct ServeFlags {
   ModelFlags model;
   ServerOptions server;
   std::string api_key_file;
+  std::string record_file;  // empty: no recording
+};
+
+// What --record keeps while the model runs. Touched by the host's thread while loading, afterwards
+// by the main one.
+struct Recording {
+  std::shared_ptr<TraceRecorder> recorder;
+
+  Status start(HostedModel& model, const std::string& path) {
+    TraceHeader header;
+    header.program = std::string("quire ") + QUIRE_VERSION;
+    header.model = model.id;
+    header.block_bytes =
+        static_cast<std::int64_t>(model.kv_bytes) / model.engine->config().num_blocks;
+    header.started_unix_s = std::chrono::duration_cast<std::chrono::seconds>(
+                                std::chrono::system_clock::now().time_since_epoch())
+                                .count();
+    QUIRE_TRY(recorder, record_engine(*model.engine, path, header, print_error));
+    return Ok{};
+  }
+  void stop(HostedModel& model) {
+    if (recorder == nullptr) return;
+    model.engine->remove_sink(recorder);
+    recorder->finish();
+  }
 };
 
 Status read_api_key(ServeFlags& flags) {
@@ -61,6 +88,12 @@ int serve(ServeFlags& flags) {
   // Loading happens while the server already answers (503, /health says loading); a signal cancels
   // it.
   std::shared_ptr<HostedModel> model;
+  Recording recording;
+  if (!flags.record_file.empty()) {
+    flags.model.load.on_started = [&](HostedModel& loaded) {
+      return recording.start(loaded, flags.record_file);
+    };
+  }
   std::atomic<bool> stopping{false};
   std::thread loader([&] {
     model = load_for_command(*host, flags.model);
@@ -78,6 +111,10 @@ int serve(ServeFlags& flags) {
                config.num_blocks, config.block_size,
                readable_bytes(static_cast<double>(model->kv_bytes)), config.effective_context(),
                describe_scheduling(config), (*server)->address());
+    if (!flags.record_file.empty()) {
+      fmt::print(stderr, "  recording to {}: it holds prompts and answers, readable by you only\n",
+                 flags.record_file);
+    }
   });
   wait_for_signal();
   stopping = true;
@@ -91,6 +128,7 @@ int serve(ServeFlags& flags) {
   fmt::print(stderr, "quire: finishing {} requests; interrupt again to stop at once\n",
              model->engine->num_unfinished());
   (*server)->stop(kDrainSeconds);
+  recording.stop(*model);
   model.reset();
   host->shutdown(0);
   return kExitOk;
@@ -116,6 +154,9 @@ void add_serve(CLI::App& app, int& exit_code) {
       "--api-key", flags->server.api_key,
       "Key clients must send; --api-key-file or QUIRE_API_KEY keep it out of the process list");
   command->add_option("--api-key-file", flags->api_key_file, "File whose first line is the key");
+  command->add_option("--record", flags->record_file,
+                      "Record every step to this file, for `quire trace`; it holds prompts and "
+                      "answers");
   command->callback([flags, &exit_code] { exit_code = serve(*flags); });
 }
 

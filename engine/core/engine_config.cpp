@@ -76,6 +76,7 @@ Status check_and_clamp(const EngineConfig& config, int vocab_size, std::size_t n
     room = std::min(room, budget + 1 - static_cast<int>(num_prompt_tokens));
   }
   params.max_tokens = params.max_tokens < 0 ? room : std::min(params.max_tokens, room);
+  params.min_tokens = std::min(params.min_tokens, params.max_tokens);
   return Ok{};
 }
 

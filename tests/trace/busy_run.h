@@ -1,0 +1,58 @@
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/trace/reader.h"
+#include "engine/trace/recorder.h"
+#include "tests/core/harness.h"
+
+namespace quire::test {
+
+class Dice {
+ public:
+  explicit Dice(unsigned seed) : generator_(seed) {}
+  int operator()(int least, int most) {
+    return least + static_cast<int>(generator_() % static_cast<unsigned>(most - least + 1));
+  }
+  bool chance(int percent) { return (*this)(1, 100) <= percent; }
+
+ private:
+  std::mt19937 generator_;
+};
+
+// Keeps everything an engine tells, in order.
+class EventLog : public EventSink {
+ public:
+  void on_step(const std::shared_ptr<const StepRecord>& record) override {
+    events.emplace_back(*record);
+  }
+  void on_arrival(const ArrivalRecord& record) override { events.emplace_back(record); }
+  void on_abort(const AbortRecord& record) override { events.emplace_back(record); }
+  void on_reconfigure(const ReconfigureRecord& record) override { events.emplace_back(record); }
+  void on_cache_reset(const CacheResetRecord& record) override { events.emplace_back(record); }
+
+  std::vector<TraceEvent> events;
+};
+
+struct BusyRun {
+  TraceHeader header;
+  std::vector<TraceEvent> events;  // without keyframes
+};
+
+// `num_steps` steps of a random engine under random load, recorded to `path`: every policy, swaps,
+// drafts, stop strings, aborts, cancelled and failed steps, resets, changed settings.
+BusyRun record_busy_run(const std::string& path, unsigned seed, int num_steps);
+
+// Writes `events` as a recording of a fresh engine.
+void write_recording(const std::string& path, const TraceHeader& header,
+                     const std::vector<TraceEvent>& events);
+
+std::vector<TraceEvent> read_events(const TraceReader& reader, bool with_keyframes = false);
+std::string read_file(const std::string& path);
+
+}  // namespace quire::test
