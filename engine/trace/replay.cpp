@@ -89,8 +89,8 @@ class Replayer {
 
   void differ(const std::string& what) {
     outcome.differing_step = next_step_;
-    outcome.difference = fmt::format("Step {} differs: {}{}", next_step_, what,
-                                     what.ends_with('.') ? "" : ".");
+    outcome.difference =
+        fmt::format("Step {} differs: {}{}", next_step_, what, what.ends_with('.') ? "" : ".");
   }
 
   RecordedStep recorded_ = nullptr;
