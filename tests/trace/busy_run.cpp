@@ -3,8 +3,6 @@
 #include <fstream>
 #include <iterator>
 
-#include "tests/support/test_main.h"
-
 namespace quire::test {
 namespace {
 
