@@ -1,5 +1,7 @@
 #include "engine/runner/simulation.h"
 
+#include <algorithm>
+
 #include "engine/runner/bench_clock.h"
 
 namespace quire {
@@ -26,27 +28,29 @@ class Simulation {
   explicit Simulation(const SimulationOptions& options)
       : runner_(options.costs, options.vocab_size,
                 options.tokens ? options.tokens : fixed_tokens(options.vocab_size)),
-        core_(options.config, runner_, [this] {
-          watch_.look();
-          return runner_.now_s();
-        }) {
-    core_.set_decision_source(options.decisions);
-    if (options.sink != nullptr) core_.add_sink(options.sink);
+        core_(options.config, runner_,
+              [this] {
+                watch_.look();
+                return runner_.now_s();
+              }),
+        measured_(make_measured_decisions(options.costs.move_us_per_block)) {
+    core_.set_decision_source(options.decisions != nullptr ? options.decisions : measured_.get());
   }
 
-  Result<SimulationResult> run(const RequestSource& source) {
+  EngineCore& core() { return core_; }
+
+  SimulationResult run(const RequestSource& source) {
     const double start = bench_clock();
     auto next = source();
     while (next || core_.has_unfinished()) {
-      for (; next && next->arrival_s <= runner_.now_s(); next = source())
-        QUIRE_RETURN_IF_ERROR(arrive(std::move(*next)));
+      for (; next && next->arrival_s <= runner_.now_s(); next = source()) arrive(std::move(*next));
       if (core_.has_unfinished())
         step();
       else if (next)
         runner_.advance_to(next->arrival_s);
     }
     return SimulationResult{metrics_.report(core_.counters()), bench_clock() - start,
-                            watch_.total_s()};
+                            watch_.total_s(), overtaken_max_, refused_};
   }
 
  private:
@@ -56,17 +60,16 @@ class Simulation {
     };
   }
 
-  Status arrive(TimedRequest next) {
+  void arrive(TimedRequest next) {
     const RequestId id = next.request->id;
     next.request->arrival_time_s = next.arrival_s;
     const Status added = core_.add_request(std::move(next.request));
-    if (added.ok())
+    if (added.ok()) {
       metrics_.arrived(id, next.arrival_s);
-    else if (added.error().code == ErrorCode::kQueueFull)
-      metrics_.rejected();
-    else
-      return added;
-    return Ok{};
+      return;
+    }
+    metrics_.rejected();
+    if (refused_.empty()) refused_ = added.error().message;
   }
 
   void step() {
@@ -75,7 +78,9 @@ class Simulation {
     for (const RequestOutput& output : core_.step()) {
       metrics_.started(output.request, began);
       metrics_.produced(output.request, static_cast<int>(output.tokens.size()), runner_.now_s());
-      if (output.finish_reason != FinishReason::kNone) metrics_.ended(output.request, true);
+      if (output.finish_reason == FinishReason::kNone) continue;
+      metrics_.ended(output.request, true);
+      overtaken_max_ = std::max(overtaken_max_, core_.find(output.request)->num_overtaken);
     }
   }
 
@@ -83,13 +88,18 @@ class Simulation {
   DecisionWatch watch_;
   ServingMetrics metrics_;
   EngineCore core_;
+  std::unique_ptr<DecisionSource> measured_;
+  int overtaken_max_ = 0;
+  std::string refused_;
 };
 
 }  // namespace
 
 Result<SimulationResult> simulate(const SimulationOptions& options, const RequestSource& source) {
   QUIRE_RETURN_IF_ERROR(validate(options.config));
-  return Simulation(options).run(source);
+  Simulation simulation(options);
+  if (options.on_begin) QUIRE_RETURN_IF_ERROR(options.on_begin(simulation.core()));
+  return simulation.run(source);
 }
 
 }  // namespace quire

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
+#include <string>
 
 #include "engine/core/engine_core.h"
 #include "engine/runner/cost_runner.h"
@@ -23,8 +25,10 @@ struct SimulationOptions {
   MachineCosts costs;
   int vocab_size = 32000;
   CostRunner::TokenSource tokens;  // absent: a fixed function of request and place
-  EventSink* sink = nullptr;       // another reader of the engine's records
-  // Where decisions take their clock-derived inputs from; null: measured from the simulated steps.
+  // Called once, before the first request: the place to add a reader of the engine's records.
+  std::function<Status(EngineCore& core)> on_begin;
+  // Where decisions take their clock-derived inputs from; null: measured from the simulated steps,
+  // with what a block move costs known from the start.
   DecisionSource* decisions = nullptr;
 };
 
@@ -33,11 +37,13 @@ struct SimulationResult {
   // In wall time:
   double wall_s = 0;
   double schedule_s = 0;  // of it, spent deciding steps
+  int overtaken_max = 0;  // most admissions of later arrivals that passed one request
+  std::string refused;    // why the first request that was not admitted was not; empty: none
 };
 
-// Runs a workload through an EngineCore on a CostRunner until everything is answered. A request the
-// queue has no place for is counted as rejected; one the engine refuses for another reason ends the
-// run with that reason.
+// Runs a workload through an EngineCore on a CostRunner until everything is answered. Requests the
+// engine refuses are counted as rejected. Fails only as `on_begin` does, or for settings out of
+// range.
 Result<SimulationResult> simulate(const SimulationOptions& options, const RequestSource& source);
 
 }  // namespace quire
