@@ -1,11 +1,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "app/quire/bench_commands.h"
 #include "app/quire/commands.h"
-#include "app/quire/model_flags.h"
 #include "engine/runner/bench_core.h"
 #include "engine/runner/bench_model.h"
 
@@ -13,26 +12,6 @@ namespace quire {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// A model without an engine around it, for benches that drive the pieces themselves.
-struct BareModel {
-  std::unique_ptr<Backend> backend;
-  LoadedWeights weights;
-};
-
-Result<std::unique_ptr<BareModel>> load_bare(const std::string& what, const ModelFlags& flags) {
-  QUIRE_TRY(const ResolvedModel resolved, resolve_model(what, flags.settings.model_folders));
-  auto model = std::make_unique<BareModel>();
-  QUIRE_TRY(model->backend, make_backend(flags.load));
-  QUIRE_TRY(model->weights, load_model(resolved.path, *model->backend, {}));
-  return model;
-}
-
-// With so many decimals, as the nearest double, so that it prints as short.
-double rounded(double value, int decimals) {
-  const double scale = std::pow(10.0, decimals);
-  return std::round(value * scale) / scale;
-}
 
 int bench_core(int requests, const ModelFlags& flags) {
   auto model = load_bare(kBuiltinTiny, flags);
@@ -161,6 +140,9 @@ void add_bench(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   model->add_flag("--json", flags->json, "One JSON object");
   model->callback([flags, &exit_code] { exit_code = bench_model(*flags); });
+
+  add_simulation_benches(*bench, exit_code);
+  add_serving_benches(*bench, exit_code);
 }
 
 }  // namespace quire

@@ -21,6 +21,7 @@ enum ExitCode : int {
 void add_serve(CLI::App& app, int& exit_code);
 void add_chat(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
+void add_trace_whatif(CLI::App& trace, int& exit_code);  // of `quire trace`
 void add_inspect(CLI::App& app, int& exit_code);
 void add_models(CLI::App& app, int& exit_code);
 void add_trace(CLI::App& app, int& exit_code);
