@@ -245,6 +245,7 @@ void add_trace(CLI::App& app, int& exit_code) {
   add_stats(*trace, exit_code);
   add_export(*trace, exit_code);
   add_replay(*trace, exit_code);
+  add_trace_whatif(*trace, exit_code);
 }
 
 }  // namespace quire
