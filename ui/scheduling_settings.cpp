@@ -2,7 +2,6 @@
 
 #include <QComboBox>
 #include <QFormLayout>
-#include <QHBoxLayout>
 #include <QLabel>
 #include <QSignalBlocker>
 #include <QSpinBox>
@@ -29,6 +28,8 @@ QSpinBox* spin(QWidget* parent, int low, int high, int stepBy, const QString& lo
 QComboBox* choice(QWidget* parent, const QStringList& entries, const QString& help) {
   auto* field = new QComboBox(parent);
   field->addItems(entries);
+  field->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
+  field->setMinimumContentsLength(8);
   field->setToolTip(help);
   return field;
 }
@@ -59,11 +60,8 @@ SchedulingSettings::SchedulingSettings(EngineClient* client, Settings* settings,
       choice(this, {tr("compute again"), tr("keep in host memory"), tr("whichever is quicker")},
              tr("What becomes of the keys and values of a request that gave its blocks back"));
 
-  auto* chunks = new QHBoxLayout;
-  chunks->addWidget(m_alone, 1);
-  chunks->addWidget(new QLabel(tr("beside answers"), this));
-  chunks->addWidget(m_contended, 1);
-  form->addRow(tr("Prefill &chunk alone"), chunks);
+  form->addRow(tr("Prefill &chunk"), m_alone);
+  form->addRow(tr("&Beside answers"), m_contended);
   form->addRow(tr("Longest &pause"), m_pause);
   form->addRow(tr("Token b&udget per step"), m_budget);
   form->addRow(tr("Running re&quests"), m_seqs);
@@ -125,8 +123,12 @@ void SchedulingSettings::showConfig() {
   pick(m_mode, config.preemption_mode);
   m_soon.stop();
   setEnabled(model != nullptr);
-  m_state->setText(model ? tr("Changes take effect with the next step.")
-                         : tr("No model is loaded."));
+  const bool noHost =
+      config.preemption_mode != PreemptionMode::kRecompute && config.num_swap_blocks == 0;
+  m_state->setText(!model   ? tr("No model is loaded.")
+                   : noHost ? tr("There is no host memory set aside, so everything is computed "
+                                 "again. Give swap blocks under “Need a reload”.")
+                            : tr("Changes take effect with the next step."));
 }
 
 void SchedulingSettings::apply() {

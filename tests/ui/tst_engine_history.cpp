@@ -32,10 +32,10 @@ class TestEngineHistory : public QObject {
   void blocksFollowTheirEvents() {
     EngineHistory history;
     auto record = makeRecord(1, 4);
-    record->blocks = {{BlockEventKind::kAlloc, BlockId{0}, kFirst, kNoBlock, {}},
-                      {BlockEventKind::kPublish, BlockId{0}, kFirst, kNoBlock, {}},
-                      {BlockEventKind::kAdopt, BlockId{0}, kSecond, kNoBlock, {}},
-                      {BlockEventKind::kAlloc, BlockId{1}, kSecond, kNoBlock, {}}};
+    record->blocks = {{BlockEventKind::kAlloc, BlockId{0}, kFirst, {}},
+                      {BlockEventKind::kPublish, BlockId{0}, kFirst, {}},
+                      {BlockEventKind::kAdopt, BlockId{0}, kSecond, {}},
+                      {BlockEventKind::kAlloc, BlockId{1}, kSecond, {}}};
     history.apply(frameOf({record}));
     QCOMPARE(history.blocks()[0].refCount, 2);
     QVERIFY(history.blocks()[0].hashed);
@@ -43,10 +43,10 @@ class TestEngineHistory : public QObject {
     QCOMPARE(history.sharedBlocks(), 1);
 
     auto later = makeRecord(2, 4);
-    later->blocks = {{BlockEventKind::kRelease, BlockId{0}, kFirst, kNoBlock, {}},
-                     {BlockEventKind::kFree, BlockId{0}, kSecond, kNoBlock, {}},
-                     {BlockEventKind::kFree, BlockId{1}, kSecond, kNoBlock, {}},
-                     {BlockEventKind::kEvict, BlockId{0}, kNoRequest, kNoBlock, {}}};
+    later->blocks = {{BlockEventKind::kRelease, BlockId{0}, kFirst, {}},
+                     {BlockEventKind::kFree, BlockId{0}, kSecond, {}},
+                     {BlockEventKind::kFree, BlockId{1}, kSecond, {}},
+                     {BlockEventKind::kEvict, BlockId{0}, kNoRequest, {}}};
     history.apply(frameOf({later}));
     QCOMPARE(history.blocks()[0].refCount, 0);
     QVERIFY(!history.blocks()[0].hashed);
@@ -116,7 +116,7 @@ class TestEngineHistory : public QObject {
     QCOMPARE(history.freeBlocks(), 1);
     QCOMPARE(history.cachedBlocks(), 1);
     auto stale = makeRecord(10, 2);
-    stale->blocks = {{BlockEventKind::kFree, BlockId{0}, kFirst, kNoBlock, {}}};
+    stale->blocks = {{BlockEventKind::kFree, BlockId{0}, kFirst, {}}};
     history.apply(frameOf({stale}));
     QCOMPARE(history.blocks()[0].refCount, 1);
   }
