@@ -14,8 +14,8 @@ struct MachineCosts {
   double move_us_per_block = 0;
 };
 
-// The starter model (SmolLM2-135M, Q4_1) on two cores of a 2.1 GHz Xeon server, by
-// `quire bench calibrate`.
+// A model of a hundred million parameters on two processor cores, in round numbers: for
+// comparing settings where no machine was calibrated.
 MachineCosts default_costs();
 
 // The shape of a batch, as the scheduler sees it: a row counts as decode when it is sampled behind
