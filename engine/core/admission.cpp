@@ -98,6 +98,20 @@ int Scheduler::num_partial_prefills(const Schedule& out) const {
   return partial;
 }
 
+// Tokens that `request` gets in this step behind the `num_computed` it brings, with `num_partial`
+// requests mid-prompt; 0: the limits do not admit it.
+int Scheduler::admission_tokens(const Request& request, int num_computed, int num_partial,
+                                const Schedule& out) const {
+  const int remaining = request.num_tokens() - num_computed;
+  const bool decodes = request.num_output_tokens() > 0 && remaining == 1;
+  const int n = decodes ? std::min(1, out.budget_left) : prefill_chunk(remaining, out);
+  if (n == remaining) return n;
+  const int most_partial = config_.max_num_partial_prefills;
+  const bool splits =
+      config_.enable_chunked_prefill && (most_partial == 0 || num_partial < most_partial);
+  return splits ? n : 0;
+}
+
 void Scheduler::admit_waiting(Schedule& out) {
   if (!out.preempted.empty()) return;
   while (!waiting_.empty() && out.budget_left > 0) {
@@ -108,17 +122,11 @@ void Scheduler::admit_waiting(Schedule& out) {
     if (seats_full || admission.shortfall > 0) {
       if (!displace_for(request, out)) break;
       admission = plan_admission(request, blocks_promised());
-      if (admission.shortfall > 0) break;  // the match shrank with a hash that was withdrawn
+      QUIRE_CHECK(admission.shortfall == 0, index(request.id), admission.shortfall);
     }
-    const int remaining = request.num_tokens() - admission.num_computed;
-    const bool decodes = request.num_output_tokens() > 0 && remaining == 1;
-    const int n = decodes ? 1 : prefill_chunk(remaining, out);
-    const bool partial = n < remaining;
-    if (partial) out.prefill_waiting = true;
-    if (n == 0 || (partial && !config_.enable_chunked_prefill)) break;
-    if (partial && config_.max_num_partial_prefills > 0 &&
-        num_partial_prefills(out) >= config_.max_num_partial_prefills)
-      break;
+    const int n = admission_tokens(request, admission.num_computed, num_partial_prefills(out), out);
+    if (n < request.num_tokens() - admission.num_computed) out.prefill_waiting = true;
+    if (n == 0) break;
     admit(static_cast<std::size_t>(std::ranges::find(waiting_, &request) - waiting_.begin()),
           admission, n, out);
     if (!out.preempted.empty())
@@ -151,12 +159,25 @@ std::vector<Request*> Scheduler::displaceable(const Request& request) const {
   return victims;
 }
 
+// Leaves out what was published in this step.
+void Scheduler::drop_fresh(Admission& admission) const {
+  auto& blocks = admission.adopted.blocks;
+  const auto first =
+      std::ranges::find_if(blocks, [&](BlockId block) { return blocks_.is_fresh(block); });
+  if (first == blocks.end()) return;
+  blocks.erase(first, blocks.end());
+  admission.num_computed =
+      std::min(admission.num_computed, static_cast<int>(blocks.size()) * blocks_.block_size());
+}
+
 // Preempts as few requests of lower priority as let `request` be admitted; none if that is not
-// enough, or if this step admitted somebody already.
+// enough, or if this step admitted somebody already. Counts on nothing published in this step,
+// which would be withdrawn with its publisher.
 bool Scheduler::displace_for(Request& request, Schedule& out) {
   if (config_.policy != SchedulingPolicy::kPriority) return false;
   if (std::ranges::any_of(out.entries, &ScheduledEntry::admitted)) return false;
-  const Admission admission = plan_admission(request, blocks_promised());
+  Admission admission = plan_admission(request, blocks_promised());
+  drop_fresh(admission);
   const auto adopted = [&](BlockId block) {
     return std::ranges::find(admission.adopted.blocks, block) != admission.adopted.blocks.end();
   };
@@ -173,6 +194,14 @@ bool Scheduler::displace_for(Request& request, Schedule& out) {
       if (blocks_.view(block).ref_count == 1 && !adopted(block)) --blocks;
   }
   if (seats > 0 || blocks > 0) return false;
+  Schedule without = out;
+  int num_partial = 0;
+  for (const Request* victim : victims) {
+    take_back(*victim, without);
+    if (!victim->decoding()) --num_partial;
+  }
+  num_partial += num_partial_prefills(without);
+  if (admission_tokens(request, admission.num_computed, num_partial, without) == 0) return false;
   for (Request* victim : victims) preempt(*victim, request, PreemptReason::kPriority, out);
   return true;
 }

@@ -34,6 +34,7 @@ class BlockManager {
   // Blocks only `request` refers to: what freeing it would gain.
   int num_private_blocks(RequestId request) const;
   BlockView view(BlockId block) const;
+  bool is_fresh(BlockId block) const { return at(block).fresh; }  // published and not committed
 
   // Receives every event from now on; null: none are made.
   void set_event_log(std::vector<BlockEvent>* log) { events_ = log; }

@@ -208,11 +208,15 @@ bool Scheduler::swap_out(Request& victim, Schedule& out) {
 
 // Takes back what this step planned for `victim`, if anything.
 void Scheduler::unschedule(const Request& victim, Schedule& out) {
-  const auto entry = std::ranges::find(out.entries, &victim, &ScheduledEntry::request);
-  if (entry == out.entries.end()) return;
+  if (take_back(victim, out)) blocks_.withdraw_published(victim.id);
+}
+
+bool Scheduler::take_back(const Request& request, Schedule& out) {
+  const auto entry = std::ranges::find(out.entries, &request, &ScheduledEntry::request);
+  if (entry == out.entries.end()) return false;
   account(*entry, -1, out);
   out.entries.erase(entry);
-  blocks_.withdraw_published(victim.id);
+  return true;
 }
 
 void Scheduler::place(Request& request, int num_tokens, Schedule& out) {

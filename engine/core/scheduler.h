@@ -113,11 +113,15 @@ class Scheduler {
   void preempt(Request& victim, const Request& needy, PreemptReason reason, Schedule& out);
   bool swap_out(Request& victim, Schedule& out);
   void unschedule(const Request& victim, Schedule& out);
+  static bool take_back(const Request& request, Schedule& out);
   void place(Request& request, int num_tokens, Schedule& out);
 
   void admit_waiting(Schedule& out);
   int blocks_promised() const;
   Admission plan_admission(Request& request, int promised) const;
+  int admission_tokens(const Request& request, int num_computed, int num_partial,
+                       const Schedule& out) const;
+  void drop_fresh(Admission& admission) const;
   bool displace_for(Request& request, Schedule& out);
   std::vector<Request*> displaceable(const Request& request) const;
   void admit(std::size_t position, const Admission& admission, int num_tokens, Schedule& out);
