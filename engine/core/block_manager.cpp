@@ -111,7 +111,7 @@ void BlockManager::publish(Request& request, int num_tokens) {
   const auto it = tables_.find(request.id);
   QUIRE_CHECK(it != tables_.end(), index(request.id));
   Table& table = it->second;
-  if (!table.may_publish) return;
+  if (!table.may_publish || request.outdated) return;
   extend_hashes(request);
   const PrefixKey key = key_of(request);
   const int full = std::min({num_tokens / block_size_, static_cast<int>(key.chain.size()),
@@ -132,7 +132,8 @@ void BlockManager::publish_tail(Request& request, int num_tokens) {
   if (index_ == nullptr || !index_->partial_blocks()) return;
   const int length = num_tokens % block_size_, position = num_tokens / block_size_;
   const auto it = tables_.find(request.id);
-  if (it == tables_.end() || length == 0 || !it->second.may_publish) return;
+  if (it == tables_.end() || length == 0) return;
+  if (!it->second.may_publish || request.outdated) return;
   Table& table = it->second;
   if (position != table.num_published || position >= static_cast<int>(table.blocks.size())) return;
   extend_hashes(request);

@@ -106,6 +106,8 @@ Status EngineCore::Impl::reconfigure(const EngineConfig& wanted) {
 void EngineCore::Impl::reset_prefix_cache() {
   const double now = clock();
   blocks.reset_prefix_cache();
+  for (const auto& [id, request] : requests)  // those in host memory too
+    if (request->num_computed_tokens > 0) request->outdated = true;
   for (EventSink* sink : sinks) sink->on_cache_reset({now});
   record.times.start_s = now;
   emit();

@@ -58,6 +58,7 @@ struct Request {
   int num_preemptions = 0;
   int num_overtaken = 0;  // admissions of later arrivals that passed it while it waited
   int num_displaced = 0;  // preemptions by a request of higher priority
+  bool outdated = false;  // holds keys and values from before a cache reset; none is published
   std::vector<TokenId> spec_token_ids;  // drafts to verify in the next step
   int num_placeholders = 0;             // trailing tokens whose values are still being computed
   // Chained keys: the root's, then one per full block. Extended by the block manager.

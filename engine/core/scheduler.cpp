@@ -179,6 +179,7 @@ void Scheduler::preempt(Request& victim, const Request& needy, PreemptReason rea
     record.tokens_lost = victim.num_computed_tokens;
     blocks_.publish_tail(victim, victim.num_computed_tokens);
     victim.num_computed_tokens = 0;
+    victim.outdated = false;
     victim.status = RequestStatus::kPreempted;
   }
   blocks_.free(victim.id);
