@@ -126,6 +126,7 @@ void EngineCore::Impl::note_waits() {
     it->second = state;
     if (added || !same) record.waits.push_back(state);
   }
+  if (record.outcome != StepOutcome::kCompleted) return;  // its admissions are back in the queue
   for (const ScheduledWork& work : record.scheduled) last_waits.erase(work.request);
 }
 
