@@ -26,6 +26,8 @@ struct EngineCore::Impl {
 
   std::vector<RequestOutput> step();
   Prepared prepare(const Schedule& schedule) const;
+  // Microseconds it took. What the runner throws ends every live request, as in `run`.
+  double move_blocks(const Schedule& schedule);
   // False when the step was cancelled and rolled back.
   bool run(const Prepared& prepared, const Schedule& schedule, StepResult& result);
   void update(const Schedule& schedule, const Prepared& prepared, StepResult& result,

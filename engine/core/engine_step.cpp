@@ -36,7 +36,7 @@ std::vector<RequestOutput> EngineCore::Impl::step() {
   record.times.schedule_us = microseconds(scheduled - start);
   if (schedule.entries.empty()) {
     cancel.store(false);
-    if (!schedule.moves.empty()) runner.move_blocks(schedule.moves);
+    move_blocks(schedule);
     if (!record.finished.empty() || !record.preempted.empty()) emit();
     return outputs;
   }
@@ -124,10 +124,19 @@ void EngineCore::Impl::add_rows(const Request& request, int num_samples, Prepare
   }
 }
 
-bool EngineCore::Impl::run(const Prepared& prepared, const Schedule& schedule, StepResult& result) {
+double EngineCore::Impl::move_blocks(const Schedule& schedule) {
+  if (schedule.moves.empty()) return 0;
   try {
-    if (!schedule.moves.empty()) result.prepare_us = runner.move_blocks(schedule.moves);
-    const double move_us = result.prepare_us;
+    return runner.move_blocks(schedule.moves);
+  } catch (...) {
+    fail_live_requests(schedule);
+    throw;
+  }
+}
+
+bool EngineCore::Impl::run(const Prepared& prepared, const Schedule& schedule, StepResult& result) {
+  const double move_us = move_blocks(schedule);
+  try {
     result = runner.collect(runner.launch(prepared.batch, prepared.rows, cancel));
     result.prepare_us += move_us;
     result.move_us = move_us;
