@@ -121,6 +121,7 @@ void BlockManager::publish(Request& request, int num_tokens) {
     QUIRE_CHECK(!at(block).hash, index(block), index(request.id));
     if (!index_->insert(key, i, block_size_, block)) continue;
     at(block).hash = key.chain[i];
+    at(block).num_tokens = block_size_;
     at(block).fresh = true;
     fresh_.push_back({block, request.id, i});
     log(BlockEventKind::kPublish, block, request.id, key.chain[i]);
@@ -144,6 +145,7 @@ void BlockManager::publish_tail(Request& request, int num_tokens) {
   at(block).hash =
       hash_block(request.block_hashes[position],
                  key.tokens.subspan(static_cast<std::size_t>(position) * block_size_, length));
+  at(block).num_tokens = length;
   log(BlockEventKind::kPublish, block, request.id, at(block).hash);
 }
 
@@ -179,7 +181,6 @@ bool BlockManager::fresh_blocks_shared(RequestId request) const {
 
 // Forgets what `block` holds, and what only it leads to.
 void BlockManager::unindex(BlockId block) {
-  const int held = index_->num_tokens(block);
   for (const BlockId lost : index_->erase(block)) {
     Block& state = at(lost);
     const bool cached_free = state.ref_count == 0;
@@ -188,7 +189,7 @@ void BlockManager::unindex(BlockId block) {
     state.hash.reset();
     if (!cached_free) continue;
     ++num_evictions_;
-    num_evicted_tokens_ += lost == block ? held : block_size_;
+    num_evicted_tokens_ += state.num_tokens;
     free_.push_front(lost);
   }
 }
@@ -244,7 +245,7 @@ void BlockManager::reset_prefix_cache() {
     log(BlockEventKind::kEvict, block, kNoRequest, at(block).hash);
     at(block).hash.reset();
     ++num_evictions_;
-    num_evicted_tokens_ += index_->num_tokens(block);
+    num_evicted_tokens_ += at(block).num_tokens;
     if (at(block).ref_count == 0) free_.push_back(block);
   }
   index_->clear();

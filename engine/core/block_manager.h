@@ -79,6 +79,7 @@ class BlockManager {
     std::int32_t ref_count = 0;
     RequestId owner = kNoRequest;
     std::optional<BlockHash> hash;  // set while the index knows the block
+    std::int32_t num_tokens = 0;    // it is known with
     bool fresh = false;             // published since the last commit
   };
   struct Table {
