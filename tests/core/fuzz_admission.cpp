@@ -58,8 +58,7 @@ void StepCheck::check_victim(const ModelRequest& victim, const Preemption& preem
   require(needy != nullptr && !needy->waits(), "only a running request takes another's blocks",
           index(preemption.for_request));
   const ModelRequest* expected = expected_victim();
-  require(expected == &victim, "the victim is the policy's", index(victim.id),
-          index(expected->id));
+  require(expected == &victim, "the victim is the policy's", index(victim.id), index(expected->id));
 }
 
 // Of the lowest priority; among those the last, or the one that loses least per block gained.
@@ -179,8 +178,8 @@ void StepCheck::take_moves(const ModelRequest& request, const ModelAdmission& pl
   if (mine(MoveKind::kCopy)) {
     const BlockMove& move = record_.moves[next_move_++];
     const ModelBlock& source = model_.pool.at(BlockId{move.source});
-    const auto begin = request.tokens.begin() + static_cast<std::ptrdiff_t>(whole) *
-                                                    model_.config.block_size;
+    const auto begin =
+        request.tokens.begin() + static_cast<std::ptrdiff_t>(whole) * model_.config.block_size;
     require(source.hashed && !source.fresh && move.num_tokens > 0 &&
                 move.num_tokens <= static_cast<int>(source.run.size()) &&
                 std::equal(begin, begin + move.num_tokens, source.run.begin()),
@@ -209,22 +208,23 @@ void StepCheck::check_moves() const {
             "contents go to the block of their place", index(move.request), position, move.target);
 }
 
-// Nobody waits whom nothing holds.
+// Nobody waits whom nothing holds. Says nothing where it is open who is next, or how much of a
+// prefix it would find.
 void StepCheck::check_nobody_left_out() {
   if (!record_.preempted.empty() || budget_left_ == 0 || record_.scheduled.empty()) return;
   if (static_cast<int>(model_.running.size()) >= model_.config.max_num_seqs) return;
-  for (ModelRequest* request : model_.waiting()) {
-    if (!model_.may_be_next(*request)) continue;
-    const ModelAdmission plan = model_.admission(*request);
-    if (plan.shortfall > 0 || plan.least_computed != plan.most_computed) return;
-    const int left = request->num_tokens() - plan.most_computed;
-    const bool decodes = request->num_output() > 0 && left == 1;
-    const int n = decodes ? 1 : std::min({left, budget_left_, prefill_left_, model_.request_limit()});
-    const int cap = model_.config.max_num_partial_prefills;
-    const bool splits = model_.config.enable_chunked_prefill && (cap == 0 || num_partial() < cap);
-    require(n < 1 || (n < left && !splits), "whoever can be admitted is", index(request->id), n);
-    return;
-  }
+  std::vector<ModelRequest*> next = model_.waiting();
+  std::erase_if(next, [&](ModelRequest* request) { return !model_.may_be_next(*request); });
+  if (next.size() != 1) return;
+  const ModelRequest& request = *next.front();
+  const ModelAdmission plan = model_.admission(*next.front());
+  if (plan.shortfall > 0 || plan.least_computed != plan.most_computed) return;
+  const int left = request.num_tokens() - plan.most_computed;
+  const bool decodes = request.num_output() > 0 && left == 1;
+  const int n = decodes ? 1 : std::min({left, budget_left_, prefill_left_, model_.request_limit()});
+  const int cap = model_.config.max_num_partial_prefills;
+  const bool splits = model_.config.enable_chunked_prefill && (cap == 0 || num_partial() < cap);
+  require(n < 1 || (n < left && !splits), "whoever can be admitted is", index(request.id), n);
 }
 
 }  // namespace quire::test

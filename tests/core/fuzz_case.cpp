@@ -1,5 +1,6 @@
 #include "tests/core/fuzz_case.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "tests/core/harness.h"
@@ -25,7 +26,8 @@ void choose_live_fields(Dice& dice, EngineConfig& config) {
 }
 
 EngineConfig random_config(Dice& dice) {
-  EngineConfig config = small_config(dice(5, 40), dice.chance(50) ? 4 : dice(1, 7));
+  const int num_blocks = dice(5, dice.chance(60) ? 14 : 40);
+  EngineConfig config = small_config(num_blocks, dice.chance(50) ? 4 : dice(1, 7));
   choose_live_fields(dice, config);
   config.enable_prefix_caching = dice.chance(80);
   config.enable_chunked_prefill = dice.chance(80);
@@ -35,12 +37,13 @@ EngineConfig random_config(Dice& dice) {
   return config;
 }
 
-FuzzOp random_add(Dice& dice) {
+// Most prompts leave room for an answer in a context of `context` tokens.
+FuzzOp random_add(Dice& dice, int context) {
   FuzzOp op;
   op.kind = FuzzOpKind::kAdd;
   op.seed = dice.seed();
   op.family = dice(0, 2);
-  op.length = dice(1, dice.chance(50) ? 16 : kLongestPrompt);
+  op.length = dice(1, std::min(dice.chance(50) ? 16 : kLongestPrompt, context));
   if (dice.chance(40)) op.changed_at = dice(0, op.length - 1);
   if (dice.chance(25)) {
     op.continues = dice(0, 5);
@@ -142,7 +145,7 @@ FuzzCase random_case(unsigned seed, int num_steps) {
   made.drafts = dice.chance(50);
   const bool failing = dice.chance(30);
   for (int i = 0; i < num_steps; ++i) {
-    while (dice.chance(25)) made.ops.push_back(random_add(dice));
+    while (dice.chance(25)) made.ops.push_back(random_add(dice, made.config.effective_context()));
     if (dice.chance(6)) made.ops.push_back(random_abort(dice));
     if (dice.chance(2)) made.ops.push_back(simple(FuzzOpKind::kCancelNext));
     if (dice(1, 200) == 1) made.ops.push_back(simple(FuzzOpKind::kReset));

@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <deque>
 #include <exception>
+#include <memory>
 #include <new>
 #include <thread>
 
@@ -57,6 +59,8 @@ class Child {
     close(pipe_[0]);
     dup2(pipe_[1], STDERR_FILENO);
     const rlimit none{0, 0}, limited{kMostCpuSeconds, kMostCpuSeconds + 1};
+    std::signal(SIGABRT, SIG_DFL);  // Qt Test's handler would tell of it
+    std::signal(SIGSEGV, SIG_DFL);
     setrlimit(RLIMIT_CORE, &none);
     setrlimit(RLIMIT_CPU, &limited);
     try {

@@ -100,8 +100,8 @@ int FuzzModel::promised() const {
   int blocks = 0;
   for (const RequestId id : running) {
     const ModelRequest& request = requests.at(id);
-    blocks += std::max(
-        0, pool.blocks_for(request.num_tokens()) - static_cast<int>(request.table.size()));
+    blocks +=
+        std::max(0, pool.blocks_for(request.num_tokens()) - static_cast<int>(request.table.size()));
   }
   return blocks;
 }
@@ -110,8 +110,8 @@ ModelAdmission FuzzModel::admission(ModelRequest& request) {
   ModelAdmission plan;
   const int size = config.block_size;
   const bool swapped = request.status == RequestStatus::kSwapped;
-  plan.match = pool.match(request, swapped ? request.computed / size * size
-                                           : request.num_tokens() - 1);
+  plan.match =
+      pool.match(request, swapped ? request.computed / size * size : request.num_tokens() - 1);
   const int whole = static_cast<int>(plan.match.blocks.size());
   plan.least_computed = swapped ? request.computed : whole * size + plan.match.least_partial;
   plan.most_computed = swapped ? request.computed : whole * size + plan.match.most_partial;

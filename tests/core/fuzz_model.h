@@ -71,7 +71,9 @@ class FuzzModel {
 
   ModelRequest* find(RequestId id);
   std::vector<ModelRequest*> waiting();  // in the policy's base order
-  int remaining(const ModelRequest& request) const { return request.num_tokens() - request.computed; }
+  int remaining(const ModelRequest& request) const {
+    return request.num_tokens() - request.computed;
+  }
   int request_limit() const;
   int promised() const;  // blocks the running ones lack for what they have
   // Smallest and largest cached length that may be found for it.

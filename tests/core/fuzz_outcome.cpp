@@ -6,8 +6,10 @@
 namespace quire::test {
 
 void StepCheck::complete() {
-  ++model_.tallies[Tally::kSteps];
-  ++model_.totals.steps;
+  if (!record_.scheduled.empty()) {
+    ++model_.tallies[Tally::kSteps];
+    ++model_.totals.steps;
+  }
   require(record_.admitted == admissions_, "admissions are told in order", admissions_.size());
   model_.totals.recomputed_tokens += record_.tokens.recomputed;
   for (const auto& [id, before] : admitted_) {
@@ -19,8 +21,7 @@ void StepCheck::complete() {
       ++model_.tallies[Tally::kSwapIns];
       continue;
     }
-    if (before.status == RequestStatus::kWaiting)
-      model_.totals.prompt_tokens += request.num_prompt;
+    if (before.status == RequestStatus::kWaiting) model_.totals.prompt_tokens += request.num_prompt;
     if (!model_.config.enable_prefix_caching) continue;
     model_.totals.prefix_cache_queries += request.num_tokens();
     model_.totals.prefix_cache_hits += work.num_cached_tokens;
@@ -105,7 +106,6 @@ void StepCheck::fail() {
             "a failed device ends every live request", index(id));
     ++model_.totals.requests_finished;
   }
-  model_.reset();
 }
 
 void StepCheck::check_totals() {
@@ -198,9 +198,9 @@ void check_snapshot(FuzzModel& model, const StepRecord& record, const EngineSnap
   for (std::size_t b = 0; b < snapshot.blocks.size(); ++b) {
     const BlockView& view = snapshot.blocks[b];
     const ModelBlock& block = model.pool.at(BlockId{static_cast<std::int32_t>(b)});
-    require(view.ref_count == block.refs && view.hashed == block.hashed &&
-                view.owner == block.owner,
-            "a block's state follows from its events", b, view.ref_count, block.refs);
+    require(
+        view.ref_count == block.refs && view.hashed == block.hashed && view.owner == block.owner,
+        "a block's state follows from its events", b, view.ref_count, block.refs);
   }
   require(record.num_free_blocks == model.pool.num_free() &&
               record.num_cached_blocks == model.pool.num_cached() &&

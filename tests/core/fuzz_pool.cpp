@@ -53,8 +53,9 @@ const BlockHash& PoolModel::chain(ModelRequest& request, int full_blocks) {
   if (request.chain.empty()) request.chain.push_back(hash_root(request.key, request.salt));
   while (static_cast<int>(request.chain.size()) <= full_blocks) {
     const std::size_t begin = (request.chain.size() - 1) * static_cast<std::size_t>(block_size_);
-    request.chain.push_back(hash_block(
-        request.chain.back(), std::span<const TokenId>(request.tokens).subspan(begin, block_size_)));
+    request.chain.push_back(
+        hash_block(request.chain.back(),
+                   std::span<const TokenId>(request.tokens).subspan(begin, block_size_)));
   }
   return request.chain[full_blocks];
 }
@@ -103,8 +104,7 @@ void PoolModel::adopt(const BlockEvent& event, ModelRequest& request) {
   require((position + 1) * block_size_ <= request.num_tokens() &&
               event.hash == chain(request, position + 1) &&
               meaning_.at(event.hash) == spell(request, (position + 1) * block_size_),
-          "an adopted block holds the adopter's own prefix", index(event.block),
-          index(request.id));
+          "an adopted block holds the adopter's own prefix", index(event.block), index(request.id));
   if (block.refs == 0) {
     cached_.remove(event.block);
     block.owner = request.id;
@@ -195,9 +195,9 @@ ModelMatch PoolModel::match(ModelRequest& request, int max_tokens) {
   }
   if (kind_ != PrefixIndexKind::kRadix) return found;
   const BlockHash& path = chain(request, full);
-  const auto rest =
-      std::span<const TokenId>(request.tokens).first(std::max(0, max_tokens)).subspan(
-          static_cast<std::size_t>(full) * block_size_);
+  const auto rest = std::span<const TokenId>(request.tokens)
+                        .first(std::max(0, max_tokens))
+                        .subspan(static_cast<std::size_t>(full) * block_size_);
   int fresh = 0, settled = 0;
   for (const ModelBlock& block : blocks_) {
     if (!block.hashed || block.parent != path) continue;

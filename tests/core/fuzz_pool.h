@@ -49,9 +49,9 @@ struct ModelBlock {
   int refs = 0;
   RequestId owner = kNoRequest;
   bool hashed = false;
-  bool fresh = false;         // published in the present step
+  bool fresh = false;          // published in the present step
   BlockHash hash{}, parent{};  // while hashed: its key, and the key of what comes before it
-  std::vector<TokenId> run;   // while hashed: the tokens it holds
+  std::vector<TokenId> run;    // while hashed: the tokens it holds
 };
 
 // What the cache holds of a request's start. Between `least_partial` and `most_partial` tokens of a

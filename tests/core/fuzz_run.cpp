@@ -155,8 +155,8 @@ class FuzzRun : public EventSink, public Drafter, public DecisionSource {
       case RequestStatus::kSwapped:
         return target == AbortTarget::kSwapped;
       default:
-        return target == (request.decoding() ? AbortTarget::kDecoding
-                                             : AbortTarget::kPartialPrefill);
+        return target ==
+               (request.decoding() ? AbortTarget::kDecoding : AbortTarget::kPartialPrefill);
     }
   }
 
@@ -221,8 +221,8 @@ class FuzzRun : public EventSink, public Drafter, public DecisionSource {
 
   void check_outputs(const std::vector<RequestOutput>& outputs) {
     std::map<RequestId, std::vector<TokenId>> told;
-    for (const SampledToken& token : records_.empty() ? std::vector<SampledToken>()
-                                                      : records_.back()->sampled)
+    for (const SampledToken& token :
+         records_.empty() ? std::vector<SampledToken>() : records_.back()->sampled)
       told[token.request].push_back(token.token);
     for (const RequestOutput& output : outputs) {
       std::vector<TokenId> tokens;
@@ -239,8 +239,8 @@ class FuzzRun : public EventSink, public Drafter, public DecisionSource {
     const StepRecord& record = *records_.front();
     require(record.step == ++num_records_, "records are counted", record.step);
     std::map<RequestId, std::vector<TokenId>> said;
-    const bool stepped = !reset && (record.finished.empty() || !record.scheduled.empty() ||
-                                    !is_abort(record));
+    const bool stepped =
+        !reset && (record.finished.empty() || !record.scheduled.empty() || !is_abort(record));
     if (stepped)
       StepCheck(model_, record).run();
     else

@@ -36,6 +36,9 @@ FuzzBatch run_seeds(unsigned first, int num_cases, int steps_per_case);
 // Leaves out and simplifies what the failure does not need. At most `trials` runs.
 FuzzCase shrink(FuzzCase failing, int trials = 3000);
 
+// What the batch's failing case broke, and the least case that breaks the same rule.
+std::string explain(const FuzzBatch& batch, int steps_per_case);
+
 // The counts, and which of them lie below their floor, in proportion to the steps made.
 std::string tally_text(Tallies& tallies);
 std::string below_floor(Tallies& tallies);

@@ -15,6 +15,7 @@ class Shrinker {
   FuzzCase run() {
     const FuzzFailure failure = run_isolated(best_);
     if (!failure.failed) return best_;
+    rule_ = rule_of(failure);
     if (static_cast<std::size_t>(failure.op) + 1 < best_.ops.size()) {
       FuzzCase cut = best_;
       cut.ops.resize(static_cast<std::size_t>(failure.op) + 1);
@@ -30,8 +31,15 @@ class Shrinker {
   }
 
  private:
+  // What was broken, without the values it was broken with.
+  static std::string rule_of(const FuzzFailure& failure) {
+    return failure.what.substr(0, failure.what.find('['));
+  }
+
   bool keep_if_failing(const FuzzCase& trial) {
-    if (trials_-- <= 0 || !run_isolated(trial).failed) return false;
+    if (trials_-- <= 0) return false;
+    const FuzzFailure failure = run_isolated(trial);
+    if (!failure.failed || rule_of(failure) != rule_) return false;
     best_ = trial;
     return smaller_ = true;
   }
@@ -86,6 +94,7 @@ class Shrinker {
   }
 
   FuzzCase best_;
+  std::string rule_;
   int trials_;
   bool smaller_ = false;
 };
@@ -96,23 +105,40 @@ struct Floor {
   std::int64_t least;
 };
 constexpr Floor kFloors[] = {
-    {Tally::kRecomputePreemptions, 20000}, {Tally::kSwapPreemptions, 5000},
-    {Tally::kDisplacements, 2000},         {Tally::kEvictions, 50000},
-    {Tally::kPartialCopies, 2000},         {Tally::kSameStepAdoptions, 5000},
-    {Tally::kAbortedWaiting, 2000},        {Tally::kAbortedPartialPrefill, 1000},
-    {Tally::kAbortedDecoding, 2000},       {Tally::kAbortedPreempted, 500},
-    {Tally::kAbortedSwapped, 200},         {Tally::kAbortedAtFinish, 500},
-    {Tally::kSwapIns, 2000},               {Tally::kOvertakes, 2000},
-    {Tally::kAcceptedDrafts, 10000},       {Tally::kRejectedDrafts, 10000},
-    {Tally::kCancelledSteps, 10000},       {Tally::kFailedSteps, 100},
-    {Tally::kResets, 1000},                {Tally::kReconfigurations, 5000},
-    {Tally::kRefusals, 1000},              {Tally::kFinished, 50000},
+    {Tally::kRecomputePreemptions, 8000},
+    {Tally::kSwapPreemptions, 3000},
+    {Tally::kDisplacements, 3000},
+    {Tally::kEvictions, 300000},
+    {Tally::kPartialCopies, 10000},
+    {Tally::kSameStepAdoptions, 3000},
+    {Tally::kAbortedWaiting, 3000},
+    {Tally::kAbortedPartialPrefill, 1000},
+    {Tally::kAbortedDecoding, 3000},
+    {Tally::kAbortedPreempted, 500},
+    {Tally::kAbortedSwapped, 100},
+    {Tally::kAbortedAtFinish, 600},
+    {Tally::kSwapIns, 2500},
+    {Tally::kOvertakes, 10000},
+    {Tally::kAcceptedDrafts, 100000},
+    {Tally::kRejectedDrafts, 100000},
+    {Tally::kCancelledSteps, 20000},
+    {Tally::kFailedSteps, 60},
+    {Tally::kResets, 2000},
+    {Tally::kReconfigurations, 8000},
+    {Tally::kRefusals, 10000},
+    {Tally::kFinished, 80000},
 };
 
 }  // namespace
 
 FuzzCase shrink(FuzzCase failing, int trials) {
   return Shrinker(std::move(failing), trials).run();
+}
+
+std::string explain(const FuzzBatch& batch, int steps_per_case) {
+  const FuzzCase least = shrink(random_case(batch.seed, steps_per_case));
+  return "seed " + std::to_string(batch.seed) + ": " + batch.what +
+         "\nThe least case that fails alike:\n" + describe(least) + run_isolated(least).what;
 }
 
 std::string tally_text(Tallies& tallies) {

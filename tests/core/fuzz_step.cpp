@@ -25,7 +25,8 @@ StepCheck::StepCheck(FuzzModel& model, const StepRecord& record)
       prefill_left_(record.prefill_limit) {}
 
 bool StepCheck::is_victim(RequestId id) const {
-  return std::ranges::any_of(record_.preempted, [&](const Preemption& p) { return p.victim == id; });
+  return std::ranges::any_of(record_.preempted,
+                             [&](const Preemption& p) { return p.victim == id; });
 }
 
 const ScheduledWork* StepCheck::work_of(RequestId id) const {
@@ -64,7 +65,8 @@ void StepCheck::check_limits() const {
   const bool contended = std::ranges::any_of(
       model_.running, [&](RequestId id) { return model_.requests.at(id).decoding(); });
   require(record_.contended == contended, "a step is contended when a stream is decoding");
-  require(record_.token_budget == config.max_num_batched_tokens, "the budget is the configured one");
+  require(record_.token_budget == config.max_num_batched_tokens,
+          "the budget is the configured one");
   const int chunk = config.prefill_chunk.chunk(contended);
   const bool timed = config.max_itl_ms > 0 && contended && record_.inputs.step_time.fitted;
   int limit = record_.token_budget;
@@ -91,8 +93,7 @@ void StepCheck::check_limits() const {
   require(total <= record_.token_budget, "a step stays within its budget", total);
   require(prefill <= record_.prefill_limit, "prefill stays within its limit", prefill);
   require(total == record_.tokens.computed, "what is scheduled is counted", total);
-  require(prefill == record_.shape.prefill_tokens &&
-              total - prefill == record_.shape.decode_tokens,
+  require(prefill == record_.shape.prefill_tokens && total - prefill == record_.shape.decode_tokens,
           "the step's shape is its plan's", prefill, total);
 }
 
@@ -176,7 +177,8 @@ void StepCheck::before_event(std::size_t at) {
   if (planned_) return;
   ModelRequest* request = model_.find(event.request);
   if (request == nullptr || is_victim(event.request)) return;
-  bool ends = gives_back || event.kind == BlockEventKind::kWithdraw;
+  // An eviction takes with it what can then not be found: that is still planning.
+  bool ends = gives_back || (event.kind == BlockEventKind::kWithdraw && !makes_room(at));
   if (event.kind == BlockEventKind::kPublish) {
     const auto position =
         std::ranges::find(request->table, event.block) - request->table.begin() + 1;
@@ -184,6 +186,15 @@ void StepCheck::before_event(std::size_t at) {
            std::min(request->num_tokens(), request->computed + placed_[event.request]);
   }
   if (ends) end_plan();
+}
+
+// Whether what is given up at `at` is given up for a block that is handed out.
+bool StepCheck::makes_room(std::size_t at) const {
+  while (at < record_.blocks.size() && (record_.blocks[at].kind == BlockEventKind::kEvict ||
+                                        record_.blocks[at].kind == BlockEventKind::kWithdraw))
+    ++at;
+  return at < record_.blocks.size() && (record_.blocks[at].kind == BlockEventKind::kAlloc ||
+                                        record_.blocks[at].kind == BlockEventKind::kAdopt);
 }
 
 // The waiting request whose admission the event at `at` begins, if any.

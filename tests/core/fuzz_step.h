@@ -22,6 +22,7 @@ class StepCheck {
   void check_running_plan() const;
   void walk_events();
   void before_event(std::size_t at);
+  bool makes_room(std::size_t at) const;
   RequestId starts_admission(std::size_t at) const;
   void preempt(const Preemption& preemption);
   void check_victim(const ModelRequest& victim, const Preemption& preemption);

@@ -3,6 +3,10 @@
 
 using namespace quire::test;
 
+namespace {
+constexpr int kStepsPerCase = 200;
+}
+
 class TestEngineFuzz : public QObject {
   Q_OBJECT
  private slots:
@@ -23,13 +27,9 @@ void TestEngineFuzz::randomServingFollowsTheModel_data() {
 // record compared with a second account of what must hold.
 void TestEngineFuzz::randomServingFollowsTheModel() {
   QFETCH(int, first);
-  const FuzzBatch batch = run_seeds(static_cast<unsigned>(first), 20, 200);
+  const FuzzBatch batch = run_seeds(static_cast<unsigned>(first), 20, kStepsPerCase);
   tallies_.add(batch.tallies);
-  if (!batch.failed) return;
-  const FuzzCase least = shrink(random_case(batch.seed, 200));
-  QFAIL(qPrintable(QString::fromStdString("seed " + std::to_string(batch.seed) + ": " + batch.what +
-                                          "\nThe least case that fails:\n" + describe(least) +
-                                          run_isolated(least).what)));
+  if (batch.failed) QFAIL(explain(batch, kStepsPerCase).c_str());
 }
 
 void TestEngineFuzz::everyKindOfEventWasMet() {
