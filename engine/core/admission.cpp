@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "engine/core/mutation.h"
 #include "engine/core/scheduler.h"
 #include "kernels/check.h"
 
@@ -36,7 +37,7 @@ void Scheduler::reorder() {
 }
 
 bool Scheduler::aged(const Request& request) const {
-  return request.num_overtaken >= config_.lpm_max_overtakes;
+  return request.num_overtaken >= config_.lpm_max_overtakes && !mutated(Mutation::kAgingIgnored);
 }
 
 // The one to try next; only when the queue is not empty.
@@ -61,6 +62,7 @@ std::size_t Scheduler::next_waiting() const {
 // Blocks the running requests will still take for the input they already have.
 int Scheduler::blocks_promised() const {
   int promised = 0;
+  if (mutated(Mutation::kPromisedBlocksIgnored)) return promised;
   for (const Request* request : running_)
     promised += blocks_.blocks_needed(*request, request->num_tokens(), {});
   return promised;
@@ -77,7 +79,8 @@ Scheduler::Admission Scheduler::plan_admission(Request& request, int promised) c
     admission.adopted.partial_tokens = 0;
     admission.num_computed = request.num_computed_tokens;
   } else {
-    admission.adopted = blocks_.find_cached_prefix(request, request.num_tokens() - 1);
+    const int left = mutated(Mutation::kNoTokenLeft) ? 0 : 1;
+    admission.adopted = blocks_.find_cached_prefix(request, request.num_tokens() - left);
     admission.num_computed =
         static_cast<int>(admission.adopted.blocks.size()) * size + admission.adopted.partial_tokens;
   }
@@ -113,7 +116,7 @@ int Scheduler::admission_tokens(const Request& request, int num_computed, int nu
 }
 
 void Scheduler::admit_waiting(Schedule& out) {
-  if (!out.preempted.empty()) return;
+  if (!out.preempted.empty() && !mutated(Mutation::kAdmitsBesidePreemption)) return;
   while (!waiting_.empty() && out.budget_left > 0) {
     const std::size_t position = next_waiting();
     Request& request = *waiting_[position];
@@ -139,7 +142,9 @@ std::vector<Request*> Scheduler::displaceable(const Request& request) const {
   std::vector<Request*> victims;
   for (auto it = running_.rbegin(); it != running_.rend(); ++it) {
     Request* other = *it;
-    if (other->priority > request.priority && other->num_displaced < config_.max_displacements &&
+    const bool lower = other->priority > request.priority ||
+                       (mutated(Mutation::kDisplacesEquals) && other->priority == request.priority);
+    if (lower && other->num_displaced < config_.max_displacements &&
         !blocks_.fresh_blocks_shared(other->id))
       victims.push_back(other);
   }
@@ -248,9 +253,9 @@ void Scheduler::bring_contents(Request& request, const PrefixMatch& adopted, Sch
   const auto host = swap_.table(request.id);
   const int size = blocks_.block_size();
   for (std::size_t i = adopted.blocks.size(); i < host.size(); ++i)
-    out.moves.push_back({MoveKind::kSwapIn, host[i], index(table[i]),
-                         std::min(size, request.num_computed_tokens - static_cast<int>(i) * size),
-                         request.id});
+    out.moves.push_back(
+        {MoveKind::kSwapIn, host[i], index(table[mutated(Mutation::kWrongSwapTarget) ? 0 : i]),
+         std::min(size, request.num_computed_tokens - static_cast<int>(i) * size), request.id});
 }
 
 WaitState Scheduler::head_state(Request& request) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/core/mutation.h"
 #include "kernels/check.h"
 
 namespace quire {
@@ -24,6 +25,7 @@ void append_entry(Batch& batch, const BatchEntry& entry) {
     batch.positions.push_back(p);
     batch.slot_mapping.push_back(index(entry.block_table[p / size]) * size + p % size);
   }
+  if (mutated(Mutation::kSlotOffByOne)) ++batch.slot_mapping.back();
   batch.query_start_loc.push_back(batch.num_tokens());
   batch.seq_lens.push_back(end);
   batch.request_ids.push_back(request.id);

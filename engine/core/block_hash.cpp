@@ -2,6 +2,7 @@
 
 #include <sodium.h>
 
+#include "engine/core/mutation.h"
 #include "kernels/check.h"
 
 namespace quire {
@@ -54,6 +55,7 @@ class Blake2b {
 BlockHash hash_root(std::string_view cache_key, std::string_view cache_salt) {
   Blake2b hash;
   hash.number(0);
+  if (mutated(Mutation::kSaltIgnored)) cache_salt = {};
   for (const std::string_view part : {cache_key, cache_salt}) {
     hash.number(part.size());
     hash.bytes(part.data(), part.size());

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/core/block_hash.h"
+#include "engine/core/mutation.h"
 #include "kernels/check.h"
 
 namespace quire {
@@ -55,6 +56,9 @@ PrefixMatch BlockManager::find_cached_prefix(Request& request, int max_tokens) c
     match.partial = kNoBlock;
     match.partial_tokens = 0;
   }
+  const int matched = static_cast<int>(match.blocks.size()) * block_size_ + match.partial_tokens;
+  if (mutated(Mutation::kPartialCopyTooLong) && match.partial != kNoBlock && matched < max_tokens)
+    ++match.partial_tokens;
   return match;
 }
 
@@ -163,6 +167,7 @@ void BlockManager::withdraw(const Fresh& fresh) {
 }
 
 void BlockManager::withdraw_published() {
+  if (mutated(Mutation::kHashNotWithdrawn)) return commit_published();
   for (auto it = fresh_.rbegin(); it != fresh_.rend(); ++it) withdraw(*it);
   fresh_.clear();
 }
@@ -212,8 +217,10 @@ void BlockManager::drop_reference(BlockId block, RequestId request) {
 void BlockManager::free(RequestId request) {
   const auto it = tables_.find(request);
   if (it == tables_.end()) return;
-  const std::vector<BlockId> blocks = std::move(it->second.blocks);
+  std::vector<BlockId> blocks = std::move(it->second.blocks);
   tables_.erase(it);
+  if (mutated(Mutation::kLeakedBlock)) blocks.erase(blocks.begin());
+  if (mutated(Mutation::kDoubleFree)) blocks.push_back(blocks.back());
   for (auto block = blocks.rbegin(); block != blocks.rend(); ++block)
     drop_reference(*block, request);
 }
@@ -221,6 +228,7 @@ void BlockManager::free(RequestId request) {
 void BlockManager::trim(RequestId request, int num_tokens) {
   const auto it = tables_.find(request);
   if (it == tables_.end()) return;
+  if (mutated(Mutation::kDraftSlotsKept)) return;
   Table& table = it->second;
   const int keep = blocks_for(num_tokens);
   while (static_cast<int>(table.blocks.size()) > keep) {

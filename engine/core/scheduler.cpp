@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/core/chunk_control.h"
+#include "engine/core/mutation.h"
 #include "kernels/check.h"
 
 // The running requests' part of a step, and its end. admission.cpp has the waiting queue's part.
@@ -231,8 +232,10 @@ void Scheduler::place(Request& request, int num_tokens, Schedule& out) {
 
 void Scheduler::commit(const Schedule& schedule) {
   for (const ScheduledEntry& entry : schedule.entries) {
-    entry.request->num_computed_tokens += entry.work.num_tokens;
-    if (entry.status_before == RequestStatus::kSwapped) swap_.release(entry.request->id);
+    if (!mutated(Mutation::kStaleComputedTokens) || entry.work.num_cached_tokens == 0)
+      entry.request->num_computed_tokens += entry.work.num_tokens;
+    if (entry.status_before == RequestStatus::kSwapped && !mutated(Mutation::kHostBlocksKept))
+      swap_.release(entry.request->id);
   }
   blocks_.commit_published();
 }
