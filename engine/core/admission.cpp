@@ -92,6 +92,7 @@ Scheduler::Admission Scheduler::plan_admission(Request& request, int promised) c
 // Running requests that this step leaves in the middle of their input.
 int Scheduler::num_partial_prefills(const Schedule& out) const {
   int partial = 0;
+  if (config_.max_num_partial_prefills == 0) return partial;  // nobody asks
   for (const Request* request : running_) {
     if (request->decoding()) continue;
     const auto entry = std::ranges::find(out.entries, request, &ScheduledEntry::request);
@@ -117,14 +118,18 @@ int Scheduler::admission_tokens(const Request& request, int num_computed, int nu
 
 void Scheduler::admit_waiting(Schedule& out) {
   if (!out.preempted.empty() && !mutated(Mutation::kAdmitsBesidePreemption)) return;
+  int promised = waiting_.empty() ? 0 : blocks_promised();
   while (!waiting_.empty() && out.budget_left > 0) {
+    const bool seats_full = static_cast<int>(running_.size()) >= config_.max_num_seqs;
+    if (seats_full && config_.policy != SchedulingPolicy::kPriority) break;
     const std::size_t position = next_waiting();
     Request& request = *waiting_[position];
-    const bool seats_full = static_cast<int>(running_.size()) >= config_.max_num_seqs;
-    Admission admission = plan_admission(request, blocks_promised());
+    if (seats_full && displaceable(request).empty()) break;
+    Admission admission = plan_admission(request, promised);
     if (seats_full || admission.shortfall > 0) {
       if (!displace_for(request, out)) break;
-      admission = plan_admission(request, blocks_promised());
+      promised = blocks_promised();
+      admission = plan_admission(request, promised);
       QUIRE_CHECK(admission.shortfall == 0, index(request.id), admission.shortfall);
     }
     const int n = admission_tokens(request, admission.num_computed, num_partial_prefills(out), out);
@@ -132,6 +137,7 @@ void Scheduler::admit_waiting(Schedule& out) {
     if (n == 0) break;
     admit(static_cast<std::size_t>(std::ranges::find(waiting_, &request) - waiting_.begin()),
           admission, n, out);
+    promised += blocks_.blocks_needed(request, request.num_tokens(), {});
     if (!out.preempted.empty())
       break;  // only the displacing request takes the displaced one's place
   }

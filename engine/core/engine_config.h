@@ -111,8 +111,9 @@ Status set_config_field(EngineConfig& config, std::string_view name, std::string
 // Refuses what can never run and clamps what may be: empty prompt, parameters out of range, a
 // prompt that leaves no room for one token (kContextLengthExceeded, with both numbers), a prompt
 // that never fits the budget when chunked prefill is off. Absent or larger max_tokens becomes what
-// fits, and min_tokens at most that: the effective context and, without chunked prefill, the budget,
-// since a preempted request must return in one step with all but its newest token. Any thread.
+// fits, and min_tokens at most that: the effective context and, without chunked prefill, the
+// budget, since a preempted request must return in one step with all but its newest token. Any
+// thread.
 Status check_and_clamp(const EngineConfig& config, int vocab_size, std::size_t num_prompt_tokens,
                        SamplingParams& params);
 
