@@ -127,7 +127,7 @@ void Scheduler::admit_waiting(Schedule& out) {
     if (seats_full && displaceable(request).empty()) break;
     Admission admission = plan_admission(request, promised);
     if (seats_full || admission.shortfall > 0) {
-      if (!displace_for(request, out)) break;
+      if (!displace_for(request, admission, promised, out)) break;
       promised = blocks_promised();
       admission = plan_admission(request, promised);
       QUIRE_CHECK(admission.shortfall == 0, index(request.id), admission.shortfall);
@@ -181,20 +181,19 @@ void Scheduler::drop_fresh(Admission& admission) const {
       std::min(admission.num_computed, static_cast<int>(blocks.size()) * blocks_.block_size());
 }
 
-// Preempts as few requests of lower priority as let `request` be admitted; none if that is not
-// enough, or if this step admitted somebody already. Counts on nothing published in this step,
-// which would be withdrawn with its publisher.
-bool Scheduler::displace_for(Request& request, Schedule& out) {
+// Preempts as few requests of lower priority as let `request` be admitted as planned; none if that
+// is not enough, or if this step admitted somebody already. Counts on nothing published in this
+// step, which would be withdrawn with its publisher.
+bool Scheduler::displace_for(Request& request, Admission admission, int promised, Schedule& out) {
   if (config_.policy != SchedulingPolicy::kPriority) return false;
   if (std::ranges::any_of(out.entries, &ScheduledEntry::admitted)) return false;
-  Admission admission = plan_admission(request, blocks_promised());
   drop_fresh(admission);
   const auto adopted = [&](BlockId block) {
     return std::ranges::find(admission.adopted.blocks, block) != admission.adopted.blocks.end();
   };
   int seats = static_cast<int>(running_.size()) + 1 - config_.max_num_seqs;
   const int needed = blocks_.blocks_needed(request, request.num_tokens(), admission.adopted.blocks);
-  int blocks = needed - (blocks_.num_free() - blocks_promised());
+  int blocks = needed - (blocks_.num_free() - promised);
   std::vector<Request*> victims;
   for (Request* victim : displaceable(request)) {
     if (seats <= 0 && blocks <= 0) break;

@@ -122,7 +122,7 @@ class Scheduler {
   int admission_tokens(const Request& request, int num_computed, int num_partial,
                        const Schedule& out) const;
   void drop_fresh(Admission& admission) const;
-  bool displace_for(Request& request, Schedule& out);
+  bool displace_for(Request& request, Admission admission, int promised, Schedule& out);
   std::vector<Request*> displaceable(const Request& request) const;
   void admit(std::size_t position, const Admission& admission, int num_tokens, Schedule& out);
   void bring_contents(Request& request, const PrefixMatch& adopted, Schedule& out);
