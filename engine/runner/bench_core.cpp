@@ -6,6 +6,7 @@
 
 #include "engine/core/engine_core.h"
 #include "engine/runner/bench_clock.h"
+#include "engine/runner/bench_requests.h"
 #include "engine/runner/model_runner.h"
 #include "engine/runner/slot_engine.h"
 
@@ -17,23 +18,6 @@ constexpr int kSlotTokens = 320, kSlotChunk = 128;
 constexpr int kAmpleBlocks = 4096, kTightBlocks = 24;
 constexpr int kSystemTokens = 192;
 constexpr int kMaxRequests = 100'000;
-
-// splitmix64 (Steele, Lea, Flood 2014).
-class Random {
- public:
-  std::uint64_t next() {
-    std::uint64_t x = state_ += 0x9e3779b97f4a7c15ull;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
-  }
-  int between(int low, int high) {
-    return low + static_cast<int>(next() % static_cast<std::uint64_t>(high - low + 1));
-  }
-
- private:
-  std::uint64_t state_ = 31;
-};
 
 std::string hash_outputs(const std::vector<std::vector<TokenId>>& outputs) {
   std::uint64_t hash = 0xcbf29ce484222325ull;
@@ -118,12 +102,9 @@ Result<CoreBenchLine> run_core(FlatModel& model, const std::vector<BenchRequest>
 }  // namespace
 
 std::vector<BenchRequest> core_bench_workload(int num_requests, int vocab_size) {
-  Random random;
-  const int top = std::min(vocab_size, 256) - 1;
-  auto tokens = [&](int count) {
-    std::vector<TokenId> ids;
-    for (int i = 0; i < count; ++i) ids.push_back(random.between(0, top));
-    return ids;
+  BenchRandom random(31);
+  const auto tokens = [&](int count) {
+    return random_tokens(random, count, std::min(vocab_size, 256));
   };
   const std::vector<TokenId> system = tokens(kSystemTokens);
   std::vector<BenchRequest> workload;

@@ -3,7 +3,7 @@
 #include <ctime>
 
 #include "engine/runner/bench_clock.h"
-#include "engine/runner/bench_random.h"
+#include "engine/runner/bench_requests.h"
 #include "engine/runner/cost_runner.h"
 #include "engine/runner/serving_metrics.h"
 
@@ -45,11 +45,7 @@ class Prompts {
   int around(int value, int percent) {
     return std::max(2, value * random_.between(100 - percent, 100 + percent) / 100);
   }
-  std::vector<TokenId> tokens(int count) {
-    std::vector<TokenId> ids(static_cast<std::size_t>(count));
-    for (TokenId& id : ids) id = random_.between(0, kVocab - 1);
-    return ids;
-  }
+  std::vector<TokenId> tokens(int count) { return random_tokens(random_, count, kVocab); }
 
   const SchedulerBenchOptions& options_;
   BenchRandom random_{7};

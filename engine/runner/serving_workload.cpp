@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/runner/bench_random.h"
+#include "engine/runner/bench_requests.h"
 
 namespace quire {
 namespace {
@@ -42,9 +42,7 @@ class Workload {
         std::clamp(random_.log_normal(median, options_.spread), 1.0, static_cast<double>(most)));
   }
   std::vector<TokenId> tokens(int count) {
-    std::vector<TokenId> ids(static_cast<std::size_t>(count));
-    for (TokenId& id : ids) id = random_.between(0, options_.vocab_size - 1);
-    return ids;
+    return random_tokens(random_, count, options_.vocab_size);
   }
   const std::vector<TokenId>& shared_prefix() {
     const double draw = random_.uniform() * popularity_.back();

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <random>
 #include <string>
 #include <vector>
 
 #include "tests/core/fake_runner.h"
+#include "tests/support/dice.h"
 
 namespace quire::test {
 
@@ -55,20 +55,6 @@ struct FuzzCase {
   EngineConfig config;
   bool drafts = false;
   std::vector<FuzzOp> ops;
-};
-
-class Dice {
- public:
-  explicit Dice(unsigned seed) : generator_(seed) {}
-  // Uniform in [least, most].
-  int operator()(int least, int most) {
-    return least + static_cast<int>(generator_() % static_cast<unsigned>(most - least + 1));
-  }
-  bool chance(int percent) { return (*this)(1, 100) <= percent; }
-  unsigned seed() { return static_cast<unsigned>(generator_()); }
-
- private:
-  std::mt19937 generator_;
 };
 
 FuzzCase random_case(unsigned seed, int num_steps);

@@ -1,25 +1,13 @@
 #include <map>
-#include <random>
 
 #include "tests/core/prefix_keys.h"
+#include "tests/support/dice.h"
 #include "tests/support/test_main.h"
 
 using namespace quire;
 using namespace quire::test;
 
 namespace {
-
-class Dice {
- public:
-  explicit Dice(unsigned seed) : generator_(seed) {}
-  int operator()(int least, int most) {
-    return least + static_cast<int>(generator_() % static_cast<unsigned>(most - least + 1));
-  }
-  bool chance(int percent) { return (*this)(1, 100) <= percent; }
-
- private:
-  std::mt19937 generator_;
-};
 
 using Tokens = std::vector<TokenId>;
 

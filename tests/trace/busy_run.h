@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <random>
 #include <string>
 #include <variant>
 #include <vector>
@@ -10,20 +9,9 @@
 #include "engine/trace/reader.h"
 #include "engine/trace/recorder.h"
 #include "tests/core/harness.h"
+#include "tests/support/dice.h"
 
 namespace quire::test {
-
-class Dice {
- public:
-  explicit Dice(unsigned seed) : generator_(seed) {}
-  int operator()(int least, int most) {
-    return least + static_cast<int>(generator_() % static_cast<unsigned>(most - least + 1));
-  }
-  bool chance(int percent) { return (*this)(1, 100) <= percent; }
-
- private:
-  std::mt19937 generator_;
-};
 
 // Keeps everything an engine tells, in order.
 class EventLog : public EventSink {
