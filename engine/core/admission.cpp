@@ -63,8 +63,12 @@ std::size_t Scheduler::next_waiting() const {
 int Scheduler::blocks_promised() const {
   int promised = 0;
   if (mutated(Mutation::kPromisedBlocksIgnored)) return promised;
-  for (const Request* request : running_)
-    promised += blocks_.blocks_needed(*request, request->num_tokens(), {});
+  for (const Request* request : running_) {
+    const int num_tokens = request->num_tokens();
+    // It holds at least what it computed takes; saves looking up most tables.
+    if (blocks_.blocks_for(num_tokens) > blocks_.blocks_for(request->num_computed_tokens))
+      promised += blocks_.blocks_needed(*request, num_tokens, {});
+  }
   return promised;
 }
 
@@ -188,9 +192,8 @@ bool Scheduler::displace_for(Request& request, Admission admission, int promised
   if (config_.policy != SchedulingPolicy::kPriority) return false;
   if (std::ranges::any_of(out.entries, &ScheduledEntry::admitted)) return false;
   drop_fresh(admission);
-  const auto adopted = [&](BlockId block) {
-    return std::ranges::find(admission.adopted.blocks, block) != admission.adopted.blocks.end();
-  };
+  std::vector<BlockId> adopted = admission.adopted.blocks;
+  std::ranges::sort(adopted);
   int seats = static_cast<int>(running_.size()) + 1 - config_.max_num_seqs;
   const int needed = blocks_.blocks_needed(request, request.num_tokens(), admission.adopted.blocks);
   int blocks = needed - (blocks_.num_free() - promised);
@@ -200,8 +203,7 @@ bool Scheduler::displace_for(Request& request, Admission admission, int promised
     victims.push_back(victim);
     --seats;
     blocks -= blocks_.blocks_needed(*victim, victim->num_tokens(), {});
-    for (const BlockId block : blocks_.table(victim->id))
-      if (blocks_.view(block).ref_count == 1 && !adopted(block)) --blocks;
+    blocks -= blocks_.num_private_blocks(victim->id, adopted);
   }
   if (seats > 0 || blocks > 0) return false;
   Schedule without = out;

@@ -21,9 +21,12 @@ std::span<const BlockId> BlockManager::table(RequestId request) const {
   return it == tables_.end() ? std::span<const BlockId>() : it->second.blocks;
 }
 
-int BlockManager::num_private_blocks(RequestId request) const {
-  return static_cast<int>(
-      std::ranges::count_if(table(request), [&](BlockId b) { return at(b).ref_count == 1; }));
+int BlockManager::num_private_blocks(RequestId request, std::span<const BlockId> except) const {
+  const auto held = table(request);
+  for (const BlockId block : held) __builtin_prefetch(&at(block));
+  return static_cast<int>(std::ranges::count_if(held, [&](BlockId block) {
+    return at(block).ref_count == 1 && !std::ranges::binary_search(except, block);
+  }));
 }
 
 BlockView BlockManager::view(BlockId block) const {
@@ -31,6 +34,7 @@ BlockView BlockManager::view(BlockId block) const {
 }
 
 void BlockManager::extend_hashes(Request& request) const {
+  if (index_ == nullptr) return;
   auto& hashes = request.block_hashes;
   if (hashes.empty()) hashes.push_back(hash_root(request.cache_key, request.cache_salt));
   const int known = request.num_tokens() - request.num_placeholders;
@@ -79,13 +83,15 @@ bool BlockManager::allocate_slots(const Request& request, int num_tokens,
   }
   Table& table = tables_[request.id];
   QUIRE_CHECK(adopted.blocks.empty() || table.blocks.empty(), index(request.id));
+  prefetch(adopted.blocks);
   for (const BlockId block : adopted.blocks) {
     adopt(block, request.id);
     table.blocks.push_back(block);
   }
   if (!adopted.blocks.empty()) table.num_published = static_cast<int>(adopted.blocks.size());
-  while (static_cast<int>(table.blocks.size()) < blocks_for(num_tokens))
-    table.blocks.push_back(take_free(request.id));
+  const int missing = blocks_for(num_tokens) - static_cast<int>(table.blocks.size());
+  if (missing > 1) prefetch_free(missing);
+  for (int i = 0; i < missing; ++i) table.blocks.push_back(take_free(request.id));
   return true;
 }
 
@@ -107,6 +113,7 @@ void BlockManager::adopt(BlockId block, RequestId request) {
     state.owner = request;
   }
   ++state.ref_count;
+  fresh_adopted_ |= state.fresh;
   log(BlockEventKind::kAdopt, block, request, state.hash);
 }
 
@@ -120,6 +127,7 @@ void BlockManager::publish(Request& request, int num_tokens) {
   const PrefixKey key = key_of(request);
   const int full = std::min({num_tokens / block_size_, static_cast<int>(key.chain.size()),
                              static_cast<int>(table.blocks.size())});
+  if (full > table.num_published + 1) index_->prefetch_insert(key, table.num_published, full);
   for (int i = table.num_published; i < full; ++i) {
     const BlockId block = table.blocks[i];
     QUIRE_CHECK(!at(block).hash, index(block), index(request.id));
@@ -156,6 +164,7 @@ void BlockManager::publish_tail(Request& request, int num_tokens) {
 void BlockManager::commit_published() {
   for (const Fresh& fresh : fresh_) at(fresh.block).fresh = false;
   fresh_.clear();
+  fresh_adopted_ = false;
 }
 
 void BlockManager::withdraw(const Fresh& fresh) {
@@ -170,6 +179,7 @@ void BlockManager::withdraw_published() {
   if (mutated(Mutation::kHashNotWithdrawn)) return commit_published();
   for (auto it = fresh_.rbegin(); it != fresh_.rend(); ++it) withdraw(*it);
   fresh_.clear();
+  fresh_adopted_ = false;
 }
 
 void BlockManager::withdraw_published(RequestId request) {
@@ -179,9 +189,9 @@ void BlockManager::withdraw_published(RequestId request) {
 }
 
 bool BlockManager::fresh_blocks_shared(RequestId request) const {
-  return std::ranges::any_of(fresh_, [&](const Fresh& fresh) {
-    return fresh.request == request && at(fresh.block).ref_count > 1;
-  });
+  return fresh_adopted_ && std::ranges::any_of(fresh_, [&](const Fresh& fresh) {
+           return fresh.request == request && at(fresh.block).ref_count > 1;
+         });
 }
 
 // Forgets what `block` holds, and what only it leads to.
@@ -221,8 +231,30 @@ void BlockManager::free(RequestId request) {
   tables_.erase(it);
   if (mutated(Mutation::kLeakedBlock)) blocks.erase(blocks.begin());
   if (mutated(Mutation::kDoubleFree)) blocks.push_back(blocks.back());
+  prefetch(blocks);
   for (auto block = blocks.rbegin(); block != blocks.rend(); ++block)
     drop_reference(*block, request);
+}
+
+void BlockManager::prefetch_free(int num_taken) const {
+  if (free_.size() >= num_taken || index_ == nullptr) return;
+  for (const BlockId victim : index_->prefetch_victims(num_taken - free_.size())) {
+    __builtin_prefetch(&at(victim));
+    free_.prefetch(victim);
+  }
+}
+
+void BlockManager::prefetch_publish(Request& request, int num_tokens) const {
+  if (index_ == nullptr) return;
+  extend_hashes(request);
+  const int full =
+      std::min(num_tokens / block_size_, static_cast<int>(request.block_hashes.size()) - 1);
+  if (full > 0) index_->prefetch_insert(key_of(request), full - 1, full);
+}
+
+void BlockManager::prefetch(std::span<const BlockId> blocks) const {
+  for (const BlockId block : blocks) __builtin_prefetch(&at(block));
+  if (index_ != nullptr) index_->prefetch(blocks);
 }
 
 void BlockManager::trim(RequestId request, int num_tokens) {

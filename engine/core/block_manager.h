@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/core/free_queue.h"
+#include "engine/core/large_pages.h"
 #include "engine/core/prefix_index.h"
 #include "engine/core/request.h"
 #include "engine/core/step_record.h"
@@ -31,14 +32,23 @@ class BlockManager {
   std::int64_t num_evicted_tokens() const { return num_evicted_tokens_; }
   int blocks_for(int num_tokens) const { return (num_tokens + block_size_ - 1) / block_size_; }
   std::span<const BlockId> table(RequestId request) const;  // logical order; empty if none
-  // Blocks only `request` refers to: what freeing it would gain.
-  int num_private_blocks(RequestId request) const;
+  // Blocks only `request` refers to, those in `except` (sorted) left out: what freeing it would
+  // gain.
+  int num_private_blocks(RequestId request, std::span<const BlockId> except = {}) const;
   BlockView view(BlockId block) const;
   bool is_fresh(BlockId block) const { return at(block).fresh; }  // published and not committed
 
   // Receives every event from now on; null: none are made.
   void set_event_log(std::vector<BlockEvent>* log) { events_ = log; }
 
+  // Hashes the full blocks of the tokens the request has. Every lookup does it too for what is new;
+  // done when a request arrives, no step has to pay for its prompt.
+  void extend_hashes(Request& request) const;
+  // Fetches into the processor's cache what taking `num_taken` free blocks, or publishing the last
+  // full block among the request's first `num_tokens` tokens, will touch: many of either in a row
+  // otherwise wait for memory one after the other. Changes nothing but the request's hashes.
+  void prefetch_free(int num_taken) const;
+  void prefetch_publish(Request& request, int num_tokens) const;
   // Longest cached run at the request's start, at most `max_tokens` long. A block published since
   // the last commit can be adopted whole, but nothing is copied from it: it is not computed yet.
   // Extends request.block_hashes.
@@ -95,9 +105,9 @@ class BlockManager {
 
   Block& at(BlockId block) { return blocks_[static_cast<std::size_t>(index(block))]; }
   const Block& at(BlockId block) const { return blocks_[static_cast<std::size_t>(index(block))]; }
-  void extend_hashes(Request& request) const;
   PrefixKey key_of(const Request& request) const;
   BlockId take_free(RequestId request);
+  void prefetch(std::span<const BlockId> blocks) const;
   void adopt(BlockId block, RequestId request);
   void drop_reference(BlockId block, RequestId request);
   void unindex(BlockId block);
@@ -106,11 +116,12 @@ class BlockManager {
            const std::optional<BlockHash>& hash = std::nullopt);
 
   const int block_size_;
-  std::vector<Block> blocks_;
+  LargeVector<Block> blocks_;
   FreeQueue free_;  // free-empty blocks
   std::unique_ptr<PrefixIndex> index_;
   std::unordered_map<RequestId, Table> tables_;
-  std::vector<Fresh> fresh_;  // in order of publication
+  std::vector<Fresh> fresh_;    // in order of publication
+  bool fresh_adopted_ = false;  // one of them, by whomever
   std::int64_t num_evictions_ = 0, num_evicted_tokens_ = 0;
   std::vector<BlockEvent>* events_ = nullptr;
 };

@@ -5,13 +5,10 @@
 #include "kernels/check.h"
 
 namespace quire {
-namespace {
 
 int common_length(std::span<const TokenId> a, std::span<const TokenId> b) {
   return static_cast<int>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
-
-}  // namespace
 
 BlockTokens::BlockTokens(int num_blocks, int block_size)
     : block_size_(static_cast<std::size_t>(block_size)),

@@ -4,9 +4,13 @@
 #include <span>
 #include <vector>
 
+#include "engine/core/large_pages.h"
 #include "engine/core/prefix_index.h"
 
 namespace quire {
+
+// Tokens `a` and `b` both begin with.
+int common_length(std::span<const TokenId> a, std::span<const TokenId> b);
 
 // Which tokens each indexed block holds. What both prefix indexes find near misses with.
 class BlockTokens {
@@ -23,7 +27,7 @@ class BlockTokens {
   static std::size_t at(BlockId block) { return static_cast<std::size_t>(index(block)); }
 
   const std::size_t block_size_;
-  std::vector<TokenId> tokens_;         // [num_blocks, block_size]
+  LargeVector<TokenId> tokens_;         // [num_blocks, block_size]
   std::vector<std::uint32_t> lengths_;  // [num_blocks]
 };
 

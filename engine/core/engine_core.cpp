@@ -37,6 +37,7 @@ Status EngineCore::Impl::add(std::unique_ptr<Request> request) {
     request->params.seed = philox_uint64(config.seed, static_cast<std::uint64_t>(index(id)), 0);
   Request& added = *request;
   requests.emplace(id, std::move(request));
+  blocks.extend_hashes(added);
   scheduler.add(added);
   if (added.params.max_tokens == 0) zero_tokens.push_back(id);
   if (processor != nullptr) processor->begin(added);
@@ -135,6 +136,7 @@ void EngineCore::Impl::emit() {
   check_integrity();
 #endif
   counters.evictions = blocks.num_evictions();
+  const std::size_t events = record.blocks.size();
   record.step = ++num_records;
   if (!sinks.empty()) {
     note_waits();
@@ -148,6 +150,7 @@ void EngineCore::Impl::emit() {
     for (EventSink* sink : sinks) sink->on_step(done);
   }
   record = {};
+  record.blocks.reserve(2 * events);  // so that none of its many small additions moves it
 }
 
 void EngineCore::Impl::check_integrity() const {

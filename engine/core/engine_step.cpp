@@ -86,6 +86,7 @@ void EngineCore::Impl::note_plan(const Schedule& schedule) {
     if (move.kind == MoveKind::kSwapOut) ++counters.blocks_swapped_out;
     if (move.kind == MoveKind::kSwapIn) ++counters.blocks_swapped_in;
   }
+  record.scheduled.reserve(schedule.entries.size());
   for (const ScheduledEntry& entry : schedule.entries) {
     record.scheduled.push_back(entry.work);
     if (entry.admitted) record.admitted.push_back(entry.request->id);

@@ -4,32 +4,29 @@
 
 namespace quire {
 
-FreeQueue::FreeQueue(int num_blocks)
-    : next_(static_cast<std::size_t>(num_blocks) + 1, kOutside),
-      previous_(static_cast<std::size_t>(num_blocks) + 1, kOutside) {
-  next_[sentinel()] = previous_[sentinel()] = sentinel();
+FreeQueue::FreeQueue(int num_blocks) : links_(static_cast<std::size_t>(num_blocks) + 1) {
+  links_.back() = {sentinel(), sentinel()};
   for (int b = 0; b < num_blocks; ++b) push_back(BlockId{b});
 }
 
 BlockId FreeQueue::after(BlockId block) const {
-  const std::int32_t next = next_[at(block)];
+  const std::int32_t next = links_[at(block)].next;
   return next == sentinel() ? kNoBlock : BlockId{next};
 }
 
 void FreeQueue::remove(BlockId block) {
   QUIRE_CHECK(contains(block), index(block));
-  const std::int32_t before = previous_[at(block)], behind = next_[at(block)];
-  next_[before] = behind;
-  previous_[behind] = before;
-  next_[at(block)] = previous_[at(block)] = kOutside;
+  const Link was = links_[at(block)];
+  link_of(was.previous).next = was.next;
+  link_of(was.next).previous = was.previous;
+  links_[at(block)] = {};
   --size_;
 }
 
 void FreeQueue::link(BlockId block, std::int32_t before, std::int32_t behind) {
   QUIRE_CHECK(!contains(block), index(block));
-  next_[at(block)] = behind;
-  previous_[at(block)] = before;
-  next_[before] = previous_[behind] = index(block);
+  links_[at(block)] = {behind, before};
+  link_of(before).next = link_of(behind).previous = index(block);
   ++size_;
 }
 

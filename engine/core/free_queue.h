@@ -1,8 +1,7 @@
 #pragma once
 
-#include <vector>
-
 #include "engine/core/ids.h"
+#include "engine/core/large_pages.h"
 
 namespace quire {
 
@@ -14,22 +13,28 @@ class FreeQueue {
   explicit FreeQueue(int num_blocks);
 
   int size() const { return size_; }
-  bool contains(BlockId block) const { return next_[at(block)] != kOutside; }
-  BlockId front() const { return BlockId{next_[sentinel()]}; }  // only when not empty
+  bool contains(BlockId block) const { return links_[at(block)].next != kOutside; }
+  BlockId front() const { return BlockId{links_.back().next}; }  // only when not empty
   // The block behind `block`, kNoBlock at the end.
   BlockId after(BlockId block) const;
 
-  void push_front(BlockId block) { link(block, sentinel(), next_[sentinel()]); }
-  void push_back(BlockId block) { link(block, previous_[sentinel()], sentinel()); }
+  void prefetch(BlockId block) const { __builtin_prefetch(&links_[at(block)]); }
+  void push_front(BlockId block) { link(block, sentinel(), links_.back().next); }
+  void push_back(BlockId block) { link(block, links_.back().previous, sentinel()); }
   void remove(BlockId block);
 
  private:
   static constexpr std::int32_t kOutside = -1;
   static std::size_t at(BlockId block) { return static_cast<std::size_t>(index(block)); }
-  std::int32_t sentinel() const { return static_cast<std::int32_t>(next_.size()) - 1; }
+  std::int32_t sentinel() const { return static_cast<std::int32_t>(links_.size()) - 1; }
   void link(BlockId block, std::int32_t before, std::int32_t behind);
 
-  std::vector<std::int32_t> next_, previous_;  // [num_blocks + 1], the last closes the ring
+  struct Link {
+    std::int32_t next = kOutside, previous = kOutside;
+  };
+  Link& link_of(std::int32_t place) { return links_[static_cast<std::size_t>(place)]; }
+
+  LargeVector<Link> links_;  // [num_blocks + 1], the last closes the ring
   int size_ = 0;
 };
 

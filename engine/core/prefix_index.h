@@ -55,6 +55,12 @@ class PrefixIndex {
   // The released block to give up next; kNoBlock when there is none.
   virtual BlockId victim() const = 0;
   virtual int num_released() const = 0;
+  // Soon `blocks` will be released or reused, or the next `count` victims erased, or blocks `begin`
+  // to `end` of `key` inserted: a chance to fetch what that will touch all at once instead of one
+  // miss behind the other. Returns those victims if it looked.
+  virtual void prefetch(std::span<const BlockId> /*blocks*/) const {}
+  virtual std::vector<BlockId> prefetch_victims(int /*count*/) const { return {}; }
+  virtual void prefetch_insert(const PrefixKey& /*key*/, int /*begin*/, int /*end*/) const {}
   // Tokens `block` is indexed with; 0 if it is not.
   virtual int num_tokens(BlockId block) const = 0;
 

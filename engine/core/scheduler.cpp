@@ -89,8 +89,13 @@ Schedule Scheduler::schedule(const DecisionInputs& inputs) {
 // Fixes the step's limits from the state it begins in.
 void Scheduler::begin(const DecisionInputs& inputs, Schedule& out) const {
   ChunkState state;
-  for (const Request* request : running_) {
+  int num_taken = 0;
+  for (Request* request : running_) {
     if (request->decoding()) {
+      const int offset = request->num_computed_tokens % blocks_.block_size();
+      if (offset == 0) ++num_taken;
+      if (offset + 1 == blocks_.block_size())
+        blocks_.prefetch_publish(*request, request->num_tokens());
       state.others_decoding = true;
       ++state.decodes.decode_tokens;
       ++state.decodes.num_samples;
@@ -99,6 +104,7 @@ void Scheduler::begin(const DecisionInputs& inputs, Schedule& out) const {
       state.prefill_computed = request->num_computed_tokens;
     }
   }
+  blocks_.prefetch_free(num_taken);
   out.contended = state.others_decoding;
   out.token_budget = out.budget_left = config_.max_num_batched_tokens;
   out.prefill_limit = out.token_budget;
@@ -117,14 +123,22 @@ std::vector<Request*> Scheduler::running_order() const {
 }
 
 void Scheduler::schedule_running(Schedule& out) {
+  out.entries.reserve(running_.size() + 1);
   for (Request* request : running_order()) {
     if (request->status != RequestStatus::kRunning) continue;
     const int wanted = request->num_tokens_with_spec() - request->num_computed_tokens;
     const bool decodes = request->decoding();
     int n = decodes ? std::min(wanted, out.budget_left) : prefill_chunk(wanted, out);
     if (!decodes && n < wanted) out.prefill_waiting = true;
-    if (n > 0 && make_room(*request, n, out)) place(*request, n, out);
+    if (n > 0 && (fits_last_block(*request, n) || make_room(*request, n, out)))
+      place(*request, n, out);
   }
+}
+
+// Whether `n` more tokens neither begin a block nor fill one: none to take, none to publish.
+bool Scheduler::fits_last_block(const Request& request, int n) const {
+  const int offset = request.num_computed_tokens % blocks_.block_size();
+  return request.spec_token_ids.empty() && offset > 0 && offset + n < blocks_.block_size();
 }
 
 // False when `request` itself had to give way. Drafts go before anyone is preempted.
@@ -227,7 +241,8 @@ void Scheduler::place(Request& request, int num_tokens, Schedule& out) {
   entry.work = {request.id, num_tokens, work_kind(request), request.num_computed_tokens, 0};
   account(entry, 1, out);
   out.entries.push_back(entry);
-  blocks_.publish(request, request.num_computed_tokens + num_tokens);
+  if (!fits_last_block(request, num_tokens))
+    blocks_.publish(request, request.num_computed_tokens + num_tokens);
 }
 
 void Scheduler::commit(const Schedule& schedule) {

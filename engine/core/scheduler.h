@@ -108,6 +108,7 @@ class Scheduler {
   std::vector<Request*> running_order() const;
   void begin(const DecisionInputs& inputs, Schedule& out) const;
   void schedule_running(Schedule& out);
+  bool fits_last_block(const Request& request, int n) const;
   bool make_room(Request& request, int& num_tokens, Schedule& out);
   Request* choose_victim() const;
   void preempt(Request& victim, const Request& needy, PreemptReason reason, Schedule& out);

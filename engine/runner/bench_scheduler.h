@@ -10,8 +10,8 @@ struct SchedulerBenchOptions {
   int steps = 2000;  // measured, after the pool and the queues have filled
   int num_running = 256, num_waiting = 1000, num_blocks = 65'536;
   // Prompts begin with one of 32 shared prefixes of 1,024 tokens.
-  int prompt_tokens = 4200;  // +- 10 %
-  int output_tokens = 400;   // +- 50 %
+  int prompt_tokens = 4700;  // +- 10 %
+  int output_tokens = 800;   // +- 50 %
   int num_batched_tokens = 2048;
   bool cpu_time = false;  // measure processor time of the thread instead of wall time
 };
