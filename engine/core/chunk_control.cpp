@@ -44,7 +44,7 @@ int prefill_limit(const EngineConfig& config, const DecisionInputs& inputs,
   int fits = 0;
   if (inputs.decode_debt_ms <= config.max_itl_ms) {
     const double target = config.max_itl_ms - inputs.decode_debt_ms / 2;
-    fits = largest_chunk(inputs.step_time, state, target, most);
+    fits = largest_chunk(inputs.step_time, state, target / inputs.step_time_margin, most);
   }
   return fits == 0 && overdue ? std::min(kChunkGrid, most) : fits;
 }

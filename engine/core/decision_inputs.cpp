@@ -1,6 +1,8 @@
 #include "engine/core/decision_inputs.h"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 
 namespace quire {
 namespace {
@@ -21,17 +23,37 @@ class Rate {
   double amount_, units_;
 };
 
+// The second largest of the last ratios.
+class Margin {
+ public:
+  void add(double ratio) {
+    ratios_[next_++ % ratios_.size()] = ratio;
+    auto sorted = ratios_;
+    std::ranges::nth_element(sorted, sorted.begin() + 1, std::greater<>());
+    value_ = std::clamp(sorted[1], 1.0, kMaxStepTimeMargin);
+  }
+  double value() const { return value_; }
+
+ private:
+  std::array<double, kMarginSteps> ratios_{};
+  std::size_t next_ = 0;
+  double value_ = 1;
+};
+
 class MeasuredDecisions : public DecisionSource {
  public:
   explicit MeasuredDecisions(double swap_us_per_block) : swap_(swap_us_per_block) {}
 
   DecisionInputs next() override {
-    return {fitter_.current(), debt_ms_, steps_without_prefill_, swap_.value(), recompute_.value()};
+    return {fitter_.current(),      margin_.value(), debt_ms_,
+            steps_without_prefill_, swap_.value(),   recompute_.value()};
   }
 
   void observe(const StepObservation& step) override {
     const double compute_ms = std::max(0.0, step.step_ms - step.move_us / 1e3);
     count_prefill(step, compute_ms);
+    if (fitter_.current().fitted && step.contended && step.shape.prefill_tokens > 0)
+      margin_.add(compute_ms / fitter_.current().predict_ms(step.shape));
     fitter_.observe(step.shape, compute_ms);
     if (step.moved_blocks > 0 && step.move_us > 0) swap_.add(step.move_us, step.moved_blocks);
     settle_debt(step);
@@ -66,6 +88,7 @@ class MeasuredDecisions : public DecisionSource {
   }
 
   StepTimeFitter fitter_;
+  Margin margin_;
   Rate swap_, recompute_{0};
   double debt_ms_ = 0;
   int steps_without_prefill_ = 0;

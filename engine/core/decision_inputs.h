@@ -11,10 +11,17 @@ struct BlockMoveTimes;
 // So that one very long step does not keep prompts out for long.
 inline constexpr double kMaxDebtTargets = 4;
 
+// So that a machine that stalls once does not lose its chunks for long.
+inline constexpr double kMaxStepTimeMargin = 1.5;
+inline constexpr int kMarginSteps = 32;
+
 // Everything a scheduling decision takes from a clock. Recorded with the step that used it, so that
 // a replay decides alike without one.
 struct DecisionInputs {
   StepTimeModel step_time;
+  // Of the last kMarginSteps steps with prefill beside streams, about 19 in 20 took at most so many
+  // times what the model then in force predicted; in [1, kMaxStepTimeMargin].
+  double step_time_margin = 1;
   // Milliseconds by which steps with prefill exceeded `max_itl_ms` while streams were waiting, not
   // yet paid back by steps that stayed below it; never above kMaxDebtTargets times that target, and
   // void when no stream is left. See chunk_control.h.

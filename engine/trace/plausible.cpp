@@ -73,8 +73,9 @@ bool plausible_decisions(const StepRecord& record) {
 }
 
 bool plausible_inputs(const DecisionInputs& inputs) {
-  return inputs.steps_without_prefill >= 0 && inputs.decode_debt_ms >= 0 &&
-         inputs.swap_us_per_block >= 0 && inputs.recompute_us_per_token >= 0 &&
+  return inputs.step_time_margin >= 1 && inputs.steps_without_prefill >= 0 &&
+         inputs.decode_debt_ms >= 0 && inputs.swap_us_per_block >= 0 &&
+         inputs.recompute_us_per_token >= 0 &&
          std::ranges::all_of(inputs.step_time.ms, [](double ms) { return ms >= 0; });
 }
 

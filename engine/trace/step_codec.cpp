@@ -193,6 +193,7 @@ void transfer_inputs(Io& io, Inputs& inputs, const DecisionInputs& before) {
     io.real(inputs.step_time.ms[i], before.step_time.ms[i]);
   const bool fitted = io.flag(inputs.step_time.fitted);
   if constexpr (Io::kReading) inputs.step_time.fitted = fitted;
+  io.real(inputs.step_time_margin, before.step_time_margin);
   io.real(inputs.decode_debt_ms, before.decode_debt_ms);
   io.number(inputs.steps_without_prefill);
   io.real(inputs.swap_us_per_block, before.swap_us_per_block);

@@ -20,7 +20,7 @@
 namespace quire {
 
 inline constexpr std::string_view kTraceMagic = "QUIRETRC";
-inline constexpr std::uint8_t kTraceVersion = 1;
+inline constexpr std::uint8_t kTraceVersion = 2;
 inline constexpr std::size_t kMaxTraceHeaderBytes = 1 << 16;
 inline constexpr std::size_t kMaxTracePayloadBytes = 1 << 26;
 // Most blocks a pool may have to be recorded, or a host pool to be replayed.

@@ -62,6 +62,7 @@ DecisionInputs random_inputs(Dice& dice) {
   DecisionInputs inputs;
   inputs.swap_us_per_block = dice(0, 10);
   inputs.recompute_us_per_token = dice(0, 10);
+  inputs.step_time_margin = 1 + dice(0, 5) * 0.1;
   inputs.decode_debt_ms = dice.chance(30) ? dice(0, 60) : 0;
   inputs.steps_without_prefill = dice(0, 9);
   inputs.step_time.fitted = dice.chance(70);

@@ -112,6 +112,12 @@ class TestChunkControl : public QObject {
     QCOMPARE(prefill_limit(config_with(50), inputs, beside(4, 1000)), 176);
   }
 
+  void theMarginLeavesRoomForSlowSteps() {
+    DecisionInputs inputs = inputs_with();
+    inputs.step_time_margin = 1.25;  // 12 + 0.1 n <= 50 / 1.25: n <= 280, on the grid 272
+    QCOMPARE(prefill_limit(config_with(50), inputs, beside(4)), 272);
+  }
+
   void targetMayTakeMoreThanTheContendedChunkButNeverMoreThanAlone() {
     QCOMPARE(prefill_limit(config_with(100), inputs_with(), beside(4)), 880);
     QCOMPARE(prefill_limit(config_with(10'000), inputs_with(), beside(4)), 2048);

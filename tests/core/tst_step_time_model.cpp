@@ -180,6 +180,23 @@ class TestMeasuredDecisions : public QObject {
     QCOMPARE(source->next().decode_debt_ms, 0.0);
   }
 
+  void marginIsWhatMostStepsNeeded() {
+    const auto source = make_measured_decisions();
+    for (int i = 0; i < 16; ++i)
+      source->observe(seen(i % 2 ? mixed_step(64, 4) : decode_step(4), 20));
+    QVERIFY(source->next().step_time_margin < 1.001);
+    const double predicted = source->next().step_time.predict_ms(mixed_step(64, 4));
+    source->observe(seen(mixed_step(64, 4), 1.4 * predicted));  // one slow step is no rule
+    QVERIFY(source->next().step_time_margin < 1.05);
+    source->observe(seen(mixed_step(64, 4), 1.3 * predicted));
+    QVERIFY(source->next().step_time_margin > 1.2);
+    source->observe(seen(mixed_step(64, 4), 20 * predicted));
+    source->observe(seen(mixed_step(64, 4), 20 * predicted));
+    QCOMPARE(source->next().step_time_margin, kMaxStepTimeMargin);
+    for (int i = 0; i < 3 * kMarginSteps; ++i) source->observe(seen(mixed_step(64, 4), predicted));
+    QVERIFY(source->next().step_time_margin < 1.1);
+  }
+
   void slowDecodingAloneIsNoDebt() {
     const auto source = make_measured_decisions();
     source->observe(seen(decode_step(64), 90));
