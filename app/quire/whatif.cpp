@@ -58,7 +58,7 @@ void print_table(const WhatIfResult& r) {
   if (r.left_out > 0)
     fmt::print("{} recorded requests never got a token and are left out\n", r.left_out);
   if (r.reconfigurations > 0)
-    fmt::print("settings changed {} times in the recording; the predictions keep the first ones\n",
+    fmt::print("settings changed {} times in the recording, and so in both predictions\n",
                r.reconfigurations);
   if (!r.refused.empty()) fmt::print("refused under these settings: {}\n", r.refused);
 }

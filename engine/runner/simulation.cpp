@@ -1,6 +1,7 @@
 #include "engine/runner/simulation.h"
 
 #include <algorithm>
+#include <span>
 
 #include "engine/runner/bench_clock.h"
 
@@ -33,7 +34,8 @@ class Simulation {
                 watch_.look();
                 return runner_.now_s();
               }),
-        measured_(make_measured_decisions(options.costs.move_us_per_block)) {
+        measured_(make_measured_decisions(options.costs.move_us_per_block)),
+        changes_(options.changes) {
     core_.set_decision_source(options.decisions != nullptr ? options.decisions : measured_.get());
   }
 
@@ -43,6 +45,7 @@ class Simulation {
     const double start = bench_clock();
     auto next = source();
     while (next || core_.has_unfinished()) {
+      change_settings();
       for (; next && next->arrival_s <= runner_.now_s(); next = source()) arrive(std::move(*next));
       if (core_.has_unfinished())
         step();
@@ -58,6 +61,11 @@ class Simulation {
     return [vocab_size](RequestId request, int place) {
       return static_cast<TokenId>((index(request) * 31 + place * 7 + 11) % vocab_size);
     };
+  }
+
+  void change_settings() {
+    for (; changed_ < changes_.size() && changes_[changed_].time_s <= runner_.now_s(); ++changed_)
+      (void)core_.reconfigure(changes_[changed_].config);
   }
 
   void arrive(TimedRequest next) {
@@ -89,6 +97,8 @@ class Simulation {
   ServingMetrics metrics_;
   EngineCore core_;
   std::unique_ptr<DecisionSource> measured_;
+  std::span<const TimedConfig> changes_;
+  std::size_t changed_ = 0;  // how many came into force
   int overtaken_max_ = 0;
   std::string refused_;
 };

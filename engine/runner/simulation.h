@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/core/engine_core.h"
 #include "engine/runner/cost_runner.h"
@@ -20,8 +21,15 @@ struct TimedRequest {
 // workload is never in memory as a whole.
 using RequestSource = std::function<std::optional<TimedRequest>()>;
 
+// Settings that came into force while serving.
+struct TimedConfig {
+  double time_s = 0;
+  EngineConfig config;
+};
+
 struct SimulationOptions {
   EngineConfig config;
+  std::vector<TimedConfig> changes;  // in order of time; one the engine refuses is passed over
   MachineCosts costs;
   int vocab_size = 32000;
   CostRunner::TokenSource tokens;  // absent: a fixed function of request and place

@@ -25,7 +25,8 @@ class Recording {
     for (TraceCursor cursor = reader.begin(); cursor.next(event);) {
       if (const auto* step = std::get_if<StepRecord>(&event)) take(*step);
       if (const auto* arrival = std::get_if<ArrivalRecord>(&event)) metrics_.on_arrival(*arrival);
-      if (std::holds_alternative<ReconfigureRecord>(event)) ++reconfigurations_;
+      if (const auto* change = std::get_if<ReconfigureRecord>(&event))
+        changes_.push_back({change->time_s, change->config});
       const auto* keyframe = std::get_if<EngineSnapshot>(&event);
       if (keyframe != nullptr && !before_) before_ = keyframe->totals;
     }
@@ -47,7 +48,7 @@ class Recording {
     return result.costs.step_time.fitted;
   }
 
-  int reconfigurations() const { return reconfigurations_; }
+  const std::vector<TimedConfig>& changes() const { return changes_; }
   ServingReport report() const {
     EngineCounters totals = after_;
     const EngineCounters before = before_.value_or(EngineCounters{});
@@ -96,7 +97,7 @@ class Recording {
   ServingMetrics metrics_;
   std::optional<EngineCounters> before_;
   EngineCounters after_;
-  int reconfigurations_ = 0;
+  std::vector<TimedConfig> changes_;
 };
 
 std::unique_ptr<Request> request_of(const RecordedRequest& recorded) {
@@ -178,12 +179,15 @@ Result<WhatIfResult> what_if(const TraceReader& reader, const std::vector<std::s
                       "this machine takes for them.");
   result.recorded = recording.report();
   result.left_out = requests.left_out();
-  result.reconfigurations = recording.reconfigurations();
+  result.reconfigurations = static_cast<int>(recording.changes().size());
+  options.changes = recording.changes();
   options.costs = result.costs;
   options.vocab_size = reader.header().vocab_size;
   options.tokens = [&](RequestId request, int place) { return requests.token(request, place); };
   QUIRE_TRY(const SimulationResult unchanged, simulate(options, requests.source()));
   options.config = result.config;
+  for (TimedConfig& change : options.changes)
+    QUIRE_RETURN_IF_ERROR(apply_settings(change.config, settings));
   QUIRE_TRY(const SimulationResult changed, simulate(options, requests.source()));
   result.unchanged = unchanged.report;
   result.changed = changed.report;
