@@ -31,15 +31,6 @@ std::string hash_outputs(const std::vector<std::vector<TokenId>>& outputs) {
   return text;
 }
 
-Request make_request(std::int64_t id, const BenchRequest& bench) {
-  SamplingParams params;
-  params.temperature = 0;
-  params.ignore_eos = true;
-  params.max_tokens = bench.max_tokens;
-  params.seed = 0;
-  return Request(RequestId{id}, bench.prompt, params);
-}
-
 void finish_line(CoreBenchLine& line, const std::vector<std::vector<TokenId>>& outputs,
                  double seconds) {
   for (const auto& tokens : outputs) line.output_tokens += static_cast<int>(tokens.size());
@@ -53,7 +44,8 @@ Result<CoreBenchLine> run_slots(FlatModel& model, const std::vector<BenchRequest
             ModelRunner::create(model, line.kv_slots / kBlockSize, kBlockSize, kTokenBudget));
   SlotEngine engine(*runner, kMaxNumSeqs, kSlotTokens, kSlotChunk, kBlockSize);
   for (std::size_t i = 0; i < workload.size(); ++i)
-    engine.add_request(make_request(static_cast<std::int64_t>(i), workload[i]));
+    engine.add_request(std::move(
+        *greedy_request(static_cast<std::int64_t>(i), workload[i].prompt, workload[i].max_tokens)));
   const double start = bench_clock();
   for (; engine.has_unfinished(); ++line.steps) engine.step();
   const double seconds = bench_clock() - start;
@@ -78,7 +70,7 @@ Result<CoreBenchLine> run_core(FlatModel& model, const std::vector<BenchRequest>
   EngineCore core(config, *runner, bench_clock);
   for (std::size_t i = 0; i < workload.size(); ++i)
     QUIRE_RETURN_IF_ERROR(core.add_request(
-        std::make_unique<Request>(make_request(static_cast<std::int64_t>(i), workload[i]))));
+        greedy_request(static_cast<std::int64_t>(i), workload[i].prompt, workload[i].max_tokens)));
   std::vector<std::vector<TokenId>> outputs(workload.size());
   const double start = bench_clock();
   while (core.has_unfinished())

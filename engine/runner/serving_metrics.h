@@ -2,25 +2,11 @@
 
 #include <cstdint>
 #include <unordered_map>
-#include <vector>
 
 #include "engine/core/step_record.h"
+#include "engine/trace/samples.h"
 
 namespace quire {
-
-// Numbers of which percentiles are wanted.
-class Samples {
- public:
-  void add(double value) { values_.push_back(static_cast<float>(value)); }
-  std::size_t size() const { return values_.size(); }
-  // The smallest value that `fraction` of all do not exceed; 0 when there are none.
-  double percentile(double fraction) const;
-  double mean() const;
-  double max() const;
-
- private:
-  std::vector<float> values_;
-};
 
 // What a run looked like from outside. Times in milliseconds. `itl`: between two tokens of a
 // request; `tpot`: a request's mean between its first and last token; `wait`: arrival to the first

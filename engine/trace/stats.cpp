@@ -1,8 +1,5 @@
 #include "engine/trace/stats.h"
 
-#include <algorithm>
-#include <cmath>
-#include <numeric>
 #include <unordered_map>
 
 namespace quire {
@@ -52,10 +49,10 @@ class Gatherer {
 
   TraceStats done() {
     stats.seconds = stats.steps > 0 ? end_s_ - begin_s_ : 0;
-    stats.step_ms = percentiles(std::move(step_ms_));
-    stats.schedule_ms = percentiles(std::move(schedule_ms_));
-    stats.ttft_ms = percentiles(std::move(ttft_ms_));
-    stats.itl_ms = percentiles(std::move(itl_ms_));
+    stats.step_ms = percentiles(step_ms_);
+    stats.schedule_ms = percentiles(schedule_ms_);
+    stats.ttft_ms = percentiles(ttft_ms_);
+    stats.itl_ms = percentiles(itl_ms_);
     return stats;
   }
 
@@ -70,8 +67,8 @@ class Gatherer {
     if (!std::exchange(timed_, true)) begin_s_ = time_s;
   }
   void add_completed(const StepRecord& step) {
-    step_ms_.push_back(static_cast<double>(step.times.total_us()) / 1e3);
-    schedule_ms_.push_back(static_cast<double>(step.times.schedule_us) / 1e3);
+    step_ms_.add(static_cast<double>(step.times.total_us()) / 1e3);
+    schedule_ms_.add(static_cast<double>(step.times.schedule_us) / 1e3);
     stats.prefill_tokens += step.shape.prefill_tokens;
     stats.decode_tokens += step.shape.decode_tokens;
   }
@@ -84,9 +81,9 @@ class Gatherer {
       if (it == live_.end() || std::exchange(last, sampled.request) == sampled.request) continue;
       Live& request = it->second;
       if (request.last_token_s < 0)
-        ttft_ms_.push_back((end_s_ - request.arrived_s) * 1e3);
+        ttft_ms_.add((end_s_ - request.arrived_s) * 1e3);
       else
-        itl_ms_.push_back((end_s_ - request.last_token_s) * 1e3);
+        itl_ms_.add((end_s_ - request.last_token_s) * 1e3);
       request.last_token_s = end_s_;
     }
   }
@@ -101,7 +98,7 @@ class Gatherer {
   }
 
   std::unordered_map<RequestId, Live> live_;
-  std::vector<double> step_ms_, schedule_ms_, ttft_ms_, itl_ms_;
+  Samples step_ms_, schedule_ms_, ttft_ms_, itl_ms_;
   EngineCounters first_;
   bool started_ = false, timed_ = false;
   double begin_s_ = 0, end_s_ = 0;
@@ -109,20 +106,14 @@ class Gatherer {
 
 }  // namespace
 
-Percentiles percentiles(std::vector<double> values) {
-  if (values.empty()) return {};
-  std::ranges::sort(values);
-  const auto size = static_cast<double>(values.size());
-  const auto rank = [&](double share) {
-    return values[static_cast<std::size_t>(std::max(1.0, std::ceil(share * size))) - 1];
-  };
-  return {static_cast<std::int64_t>(values.size()),
-          std::accumulate(values.begin(), values.end(), 0.0) / size,
-          rank(0.5),
-          rank(0.9),
-          rank(0.95),
-          rank(0.99),
-          values.back()};
+Percentiles percentiles(const Samples& samples) {
+  return {static_cast<std::int64_t>(samples.size()),
+          samples.mean(),
+          samples.percentile(0.5),
+          samples.percentile(0.9),
+          samples.percentile(0.95),
+          samples.percentile(0.99),
+          samples.max()};
 }
 
 TraceStats trace_stats(const TraceReader& reader) {

@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "engine/core/step_record.h"
 #include "engine/trace/reader.h"
+#include "engine/trace/samples.h"
 
 namespace quire {
 
@@ -14,7 +14,7 @@ struct Percentiles {
   double mean = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0, max = 0;
 };
 // By nearest rank.
-Percentiles percentiles(std::vector<double> values);
+Percentiles percentiles(const Samples& samples);
 
 // A whole recording in figures. Times are in milliseconds.
 struct TraceStats {
