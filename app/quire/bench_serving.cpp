@@ -49,12 +49,31 @@ void print_admission(const std::vector<AdmissionBenchLine>& lines) {
     if (!columns.contains(line.arm)) arms.push_back(line.arm);
     const double values[] = {line.itl_p95_quiet, line.itl_p95_admission, line.itl_mean_admission,
                              line.ttft, line.ttft_alone};
-    for (int c = 0; c < 5; ++c) columns[line.arm][c].push_back(values[c]);
+    for (int c = 0; c < 5; ++c)
+      if (values[c] > 0) columns[line.arm][c].push_back(values[c]);
   }
   for (const std::string& arm : arms) {
-    fmt::print("{:<12}{:>18}", arm, range_of(columns[arm][0]));
-    for (int c = 1; c < 5; ++c) fmt::print("{:>22}", range_of(columns[arm][c]));
+    const auto cell = [&](int c) {
+      return columns[arm].contains(c) ? range_of(columns[arm][c]) : std::string("-");
+    };
+    fmt::print("{:<12}{:>18}", arm, cell(0));
+    for (int c = 1; c < 5; ++c) fmt::print("{:>22}", cell(c));
     fmt::print("\n");
+  }
+}
+
+// Each arm against the small chunk of its own round.
+void print_admission_ratios(const std::vector<AdmissionBenchLine>& lines, int small) {
+  fmt::print("\n{:<8}{:<12}{:>36}{:>28}\n", "round", "arm",
+             "ITL p95 admission / chunk " + std::to_string(small), "TTFT admitted / the same");
+  const AdmissionBenchLine* base = nullptr;
+  for (const AdmissionBenchLine& line : lines) {
+    if (line.arm == "chunk " + std::to_string(small)) {
+      base = &line;
+    } else if (base != nullptr && base->round == line.round && line.ttft > 0) {
+      fmt::print("{:<8}{:<12}{:>36.3f}{:>28.3f}\n", line.round, line.arm,
+                 line.itl_p95_admission / base->itl_p95_admission, line.ttft / base->ttft);
+    }
   }
 }
 
@@ -74,7 +93,10 @@ Status bench_admission(FlatModel& model, const AdmissionFlags& flags) {
                     {"ttft_alone_ms", rounded(line.ttft_alone, 1)}});
         std::fflush(stdout);
       }));
-  if (!flags.bench.json) print_admission(lines);
+  if (!flags.bench.json) {
+    print_admission(lines);
+    print_admission_ratios(lines, flags.options.contended);
+  }
   return Ok{};
 }
 

@@ -209,7 +209,7 @@ int bench_scheduler(const SchedulerFlags& flags) {
   const auto lines = run_scheduler_bench(flags.options);
   if (!lines.ok()) return fail(lines.error());
   if (!flags.json)
-    fmt::print("{:<10}{:>9}{:>9}{:>9}{:>9}   per step: {:>8}{:>8}{:>10}{:>11}{:>13}\n", "policy",
+    fmt::print("{:<10}{:>9}{:>9}{:>9}{:>9}   per step: {:>8}{:>8}{:>10}{:>11}{:>15}\n", "policy",
                "p50 us", "p99 us", "mean us", "max us", "decodes", "admits", "finishes",
                "preempted", "cached tokens");
   for (const SchedulerBenchLine& line : *lines) {
@@ -230,7 +230,7 @@ int bench_scheduler(const SchedulerFlags& flags) {
     else
       fmt::print(
           "{:<10}{:>9.1f}{:>9.1f}{:>9.1f}{:>9.1f}             {:>8.1f}{:>8.2f}{:>10.2f}"
-          "{:>11.2f}{:>13.1f}\n",
+          "{:>11.2f}{:>15.1f}\n",
           policy_name(line.policy), line.schedule_p50_us, line.schedule_p99_us,
           line.schedule_mean_us, line.schedule_max_us, line.decodes, line.admissions, line.finishes,
           line.preemptions, line.cached_tokens);
@@ -370,6 +370,12 @@ void add_policy(CLI::App& bench, int& exit_code) {
       ->capture_default_str();
   command->add_option("--rate", w.rate, "Requests per second; more than it can serve")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--shared", w.shared_part, "Part of the requests with a shared prefix")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command->add_option("--prefixes", w.num_prefixes, "Shared prefixes")
+      ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
   command->add_option("--seed", w.seed)->capture_default_str();
   command->add_option("--num-blocks", config.num_blocks)

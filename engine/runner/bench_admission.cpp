@@ -16,6 +16,7 @@ struct Arm {
   std::string name;
   PrefillChunkPolicy chunk;
   double max_itl_ms = 0;
+  bool beside = true, alone = true;
 };
 
 class AdmissionBench {
@@ -32,8 +33,8 @@ class AdmissionBench {
     AdmissionBenchLine line;
     line.arm = arm.name;
     line.max_itl_ms = arm.max_itl_ms;
-    QUIRE_RETURN_IF_ERROR(beside_streams(arm, line));
-    QUIRE_RETURN_IF_ERROR(alone(arm, line));
+    if (arm.beside) QUIRE_RETURN_IF_ERROR(beside_streams(arm, line));
+    if (arm.alone) QUIRE_RETURN_IF_ERROR(alone(arm, line));
     return line;
   }
 
@@ -137,18 +138,20 @@ Status run_admission_bench(FlatModel& model, const AdmissionBenchOptions& o,
   QUIRE_TRY(auto runner, ModelRunner::create(model, config.num_blocks, kBlockSize,
                                              config.max_num_batched_tokens));
   AdmissionBench bench(*runner, config, o);
-  const std::string small = "chunk " + std::to_string(o.contended);
+  const std::string large = std::to_string(o.alone), small = std::to_string(o.contended);
   for (int round = 1; round <= o.rounds; ++round) {
     double target = 0;
     for (const Arm& arm :
-         {Arm{"chunk " + std::to_string(o.alone), {o.alone, o.alone}, 0},
-          Arm{small, {o.contended, o.contended}, 0}, Arm{"policy", {o.alone, o.contended}, 0},
-          Arm{"target", {o.alone, o.contended}, -1}, Arm{"null", {o.contended, o.contended}, 0}}) {
+         {Arm{"chunk " + large, {o.alone, o.alone}},
+          Arm{"chunk " + small, {o.contended, o.contended}, 0, true, false},
+          Arm{"policy", {o.alone, o.contended}}, Arm{"target", {o.alone, o.contended}, -1},
+          Arm{"null " + small, {o.contended, o.contended}, 0, true, false},
+          Arm{"null " + large, {o.alone, o.alone}, 0, false, true}}) {
       Arm now = arm;
       if (now.max_itl_ms < 0) now.max_itl_ms = target;
       QUIRE_TRY(AdmissionBenchLine line, bench.run(now));
       line.round = round;
-      if (now.name == small) target = line.itl_p95_admission;
+      if (now.name == "chunk " + small) target = line.itl_p95_admission;
       done(line);
     }
   }

@@ -18,14 +18,16 @@ struct AdmissionBenchOptions {
   int rounds = 3;
 };
 
-// One arm in one round. Milliseconds.
+// One arm in one round. Milliseconds; 0 = this arm does not measure it.
 struct AdmissionBenchLine {
-  std::string arm;  // "chunk 2048", "chunk 512", "policy", "target", "null" (chunk 512 once more)
+  // "chunk 2048", "chunk 512" (only beside the streams), "policy", "target", and once more, to see
+  // what the machine does by itself, "null 512" and "null 2048" (only alone).
+  std::string arm;
   int round = 0;
   double max_itl_ms = 0;  // of the target arm: what the chunk 512 arm of this round had as its p95
   double itl_p95_quiet = 0;
   double itl_p95_admission = 0, itl_mean_admission = 0;
-  double ttft = 0;        // of the admitted request
+  double ttft = 0;          // of the admitted request
   double ttft_alone = 0;  // of the same prompt with nobody else there
 };
 
