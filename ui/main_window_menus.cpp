@@ -16,6 +16,7 @@
 
 #include "ui/about_dialog.h"
 #include "ui/chat_page.h"
+#include "ui/help_window.h"
 #include "ui/icons.h"
 #include "ui/log.h"
 #include "ui/main_window.h"
@@ -151,7 +152,12 @@ void MainWindow::buildEngineMenu() {
 
 void MainWindow::buildHelpMenu() {
   QMenu* menu = menuBar()->addMenu(tr("&Help"));
-  add(menu, tr("&Keyboard Shortcuts"), QKeySequence::HelpContents, this,
+  add(menu, tr("Quire &Help"), QKeySequence::HelpContents, this, [this] {
+    auto* help = new HelpWindow(this);  // beside the window, so that it can be read while using it
+    help->setAttribute(Qt::WA_DeleteOnClose);
+    help->show();
+  });
+  add(menu, tr("&Keyboard Shortcuts"), QKeySequence(Qt::CTRL | Qt::Key_Slash), this,
       [this] { showShortcuts(); });
   add(menu, tr("Show &Log File"), {}, this,
       [] { QDesktopServices::openUrl(QUrl::fromLocalFile(QFileInfo(logFilePath()).path())); });

@@ -2,6 +2,7 @@
 #include <QAction>
 #include <QApplication>
 #include <QDropEvent>
+#include <QListWidget>
 #include <QMenuBar>
 #include <QMimeData>
 #include <QTemporaryDir>
@@ -11,7 +12,9 @@
 #include "ui/chat_page.h"
 #include "ui/chat_store.h"
 #include "ui/composer.h"
+#include "ui/help_window.h"
 #include "ui/main_window.h"
+#include "ui/markdown_view.h"
 #include "ui/theme.h"
 
 using namespace quire;
@@ -61,6 +64,7 @@ class TestMainWindow : public QObject {
   void pausedEngineIsSaid();
   void missingChatTemplateIsSaid();
   void themeFollowsTheMenu();
+  void everyHelpPageHasItsText();
 };
 
 void TestMainWindow::everyButtonHasAName() {
@@ -143,6 +147,19 @@ void TestMainWindow::themeFollowsTheMenu() {
     if (action->text() == QStringLiteral("&Light")) action->trigger();
   }
   QVERIFY(!Theme::current().dark);
+}
+
+void TestMainWindow::everyHelpPageHasItsText() {
+  HelpWindow help;
+  auto* pages = help.findChild<QListWidget*>();
+  QVERIFY(pages->count() >= 3);
+  for (int row = 0; row < pages->count(); ++row) {
+    pages->setCurrentRow(row);
+    const QString text = help.findChild<MarkdownView*>()->text();
+    QVERIFY(text.startsWith(QLatin1String("# ")));
+    QCOMPARE(text.section(u'\n', 0, 0).mid(2), pages->item(row)->text());
+    QVERIFY2(text.size() > 400, qPrintable(text));
+  }
 }
 
 QUIRE_TEST(TestMainWindow)
