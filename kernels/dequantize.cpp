@@ -209,6 +209,47 @@ void decode_q6_k(Bytes block, float* out) {
   }
 }
 
+// half d, 16 bytes of nibbles that pick a value each.
+void decode_iq4_nl(Bytes block, float* out) {
+  const float d = load_half(block);
+  const Bytes quants = block + 2;
+  for (int i = 0; i < kSmallBlock / 2; ++i) {
+    out[i] = d * static_cast<float>(kIq4Values[low_nibble(quants[i])]);
+    out[i + 16] = d * static_cast<float>(kIq4Values[high_nibble(quants[i])]);
+  }
+}
+
+// Scale of run `run`: its low four bits in a nibble of bytes 4-7, its high two in bytes 2-3.
+int iq4_xs_scale(Bytes block, int run) {
+  const std::uint8_t byte = block[4 + run / 2];
+  const int low = run % 2 == 0 ? low_nibble(byte) : high_nibble(byte);
+  return (low | ((load_u16(block + 2) >> (2 * run)) & 3) << 4) - 32;
+}
+
+// half d, two bytes of high scale bits, four of low ones, then 128 bytes of nibbles: each 16 hold a
+// run of 32 as IQ4_NL does.
+void decode_iq4_xs(Bytes block, float* out) {
+  const float d = load_half(block);
+  for (int run = 0; run < 8; ++run) {
+    const float dl = d * static_cast<float>(iq4_xs_scale(block, run));
+    const Bytes quants = block + 8 + 16 * run;
+    for (int i = 0; i < 16; ++i) {
+      out[32 * run + i] = dl * static_cast<float>(kIq4Values[low_nibble(quants[i])]);
+      out[32 * run + i + 16] = dl * static_cast<float>(kIq4Values[high_nibble(quants[i])]);
+    }
+  }
+}
+
+// One exponent byte, 16 bytes of nibbles.
+void decode_mxfp4(Bytes block, float* out) {
+  const float d = mxfp4_scale(block[0]);
+  const Bytes quants = block + 1;
+  for (int i = 0; i < kSmallBlock / 2; ++i) {
+    out[i] = d * static_cast<float>(kMxfp4Values[low_nibble(quants[i])]);
+    out[i + 16] = d * static_cast<float>(kMxfp4Values[high_nibble(quants[i])]);
+  }
+}
+
 template <void (*decode)(Bytes, float*)>
 void decode_blocks(Bytes source, float* target, std::int64_t blocks, const DTypeInfo& info) {
   for (std::int64_t i = 0; i < blocks; ++i)
@@ -219,11 +260,12 @@ using DecodeBlocks = void (*)(Bytes, float*, std::int64_t, const DTypeInfo&);
 
 // In the order of DType.
 constexpr std::array<DecodeBlocks, kNumDTypes> kDecoders{
-    decode_blocks<decode_f32>,  decode_blocks<decode_f16>,  decode_blocks<decode_bf16>,
-    decode_blocks<decode_q4_0>, decode_blocks<decode_q4_1>, decode_blocks<decode_q5_0>,
-    decode_blocks<decode_q5_1>, decode_blocks<decode_q8_0>, decode_blocks<decode_q2_k>,
-    decode_blocks<decode_q3_k>, decode_blocks<decode_q4_k>, decode_blocks<decode_q5_k>,
-    decode_blocks<decode_q6_k>,
+    decode_blocks<decode_f32>,   decode_blocks<decode_f16>,    decode_blocks<decode_bf16>,
+    decode_blocks<decode_q4_0>,  decode_blocks<decode_q4_1>,   decode_blocks<decode_q5_0>,
+    decode_blocks<decode_q5_1>,  decode_blocks<decode_q8_0>,   decode_blocks<decode_q2_k>,
+    decode_blocks<decode_q3_k>,  decode_blocks<decode_q4_k>,   decode_blocks<decode_q5_k>,
+    decode_blocks<decode_q6_k>,  decode_blocks<decode_iq4_nl>, decode_blocks<decode_iq4_xs>,
+    decode_blocks<decode_mxfp4>,
 };
 
 }  // namespace

@@ -23,6 +23,9 @@ constexpr std::array<DTypeInfo, kNumDTypes> kInfo{{
     {"Q4_K", 256, 144},
     {"Q5_K", 256, 176},
     {"Q6_K", 256, 210},
+    {"IQ4_NL", 32, 18},
+    {"IQ4_XS", 256, 136},
+    {"MXFP4", 32, 17},
 }};
 
 }  // namespace
@@ -67,6 +70,11 @@ std::uint16_t float_to_half(float value) {
 
 float bf16_to_float(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+float mxfp4_scale(std::uint8_t exponent) {
+  const std::uint32_t bits = exponent < 2 ? 0x200000u << exponent : (exponent - 1u) << 23;
+  return std::bit_cast<float>(bits);
 }
 
 std::uint16_t float_to_bf16(float value) {

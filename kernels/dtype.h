@@ -21,8 +21,18 @@ enum class DType : std::uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  kIQ4_NL,
+  kIQ4_XS,
+  kMXFP4,
 };
-inline constexpr int kNumDTypes = 13;
+inline constexpr int kNumDTypes = 16;
+
+// What the four bits of a weight stand for in IQ4_NL and IQ4_XS, and, in halves, in MXFP4 (the E2M1
+// numbers of the OCP Microscaling formats). As the GGUF package has them.
+inline constexpr std::int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                               1,    13,   25,  38,  53,  69,  89,  113};
+inline constexpr std::int8_t kMxfp4Values[16] = {0, 1,  2,  3,  4,  6,  8,  12,
+                                                 0, -1, -2, -3, -4, -6, -8, -12};
 
 struct DTypeInfo {
   std::string_view name;  // "Q4_0"
@@ -42,6 +52,8 @@ void dequantize(DType dtype, const void* source, float* target, std::int64_t cou
 float half_to_float(std::uint16_t bits);
 std::uint16_t float_to_half(float value);
 float bf16_to_float(std::uint16_t bits);
+// Half of the power of two an MXFP4 block's exponent byte names: 2^(exponent - 128).
+float mxfp4_scale(std::uint8_t exponent);
 std::uint16_t float_to_bf16(float value);
 
 }  // namespace quire

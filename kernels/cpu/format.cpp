@@ -26,6 +26,12 @@ PackedFormat packed_format(DType dtype) {
       return kPackedQ5_K;
     case DType::kQ6_K:
       return kPackedQ6_K;
+    case DType::kIQ4_NL:
+      return kPackedIQ4_NL;
+    case DType::kIQ4_XS:
+      return kPackedIQ4_XS;
+    case DType::kMXFP4:
+      return kPackedMXFP4;
     case DType::kF32:
     case DType::kF16:
     case DType::kBF16:

@@ -16,6 +16,8 @@
 //   bit plane      vector 0, shifted by g                   3 and 5 bits (high)
 // The low plane comes first.
 //
+// IQ4_NL, IQ4_XS and MXFP4 keep their four bits; the kernels look the values up.
+//
 // Simple types: a block is [d: half x 16] [m: half x 16 when kMin] [planes].
 // K types: a superblock of 256 inputs is [d: half x 16] [dmin: half x 16 when kMin], then 8 blocks
 // of [32 bytes of scales] [planes]. The scales are, per row,
@@ -29,6 +31,13 @@ inline constexpr int kGroups = 8;           // of 4 inputs, in a block
 inline constexpr int kGroupBytes = 64;      // 16 rows x 4 inputs
 inline constexpr int kScaleAreaBytes = 32;  // of a K type's block
 
+// What a stored weight of four bits stands for when not for itself: a place in a table.
+enum class Codebook : std::uint8_t { kNone, kIq4, kMxfp4 };
+
+constexpr const std::int8_t* codebook_values(Codebook codebook) {
+  return codebook == Codebook::kIq4 ? kIq4Values : kMxfp4Values;
+}
+
 // weight = d * scale * (stored - offset) - dmin * minimum (K types), or d * (stored - offset) + m.
 struct PackedFormat {
   int bits;     // of a stored weight; 8 means a signed byte
@@ -36,6 +45,8 @@ struct PackedFormat {
   bool super;   // K type: integer scales under a half per 256 inputs
   bool halves;  // K type: one scale for 16 inputs, not 32
   bool min;     // weights have a minimum term
+  Codebook codebook = Codebook::kNone;
+  bool bfloat = false;  // d is a bfloat16, not a half
 
   constexpr int blocks_per_super() const { return super ? 8 : 1; }
   constexpr int header_bytes() const { return min ? 64 : 32; }
@@ -54,6 +65,10 @@ inline constexpr PackedFormat kPackedQ3_K{3, 4, true, true, false};
 inline constexpr PackedFormat kPackedQ4_K{4, 0, true, false, true};
 inline constexpr PackedFormat kPackedQ5_K{5, 0, true, false, true};
 inline constexpr PackedFormat kPackedQ6_K{6, 32, true, true, false};
+
+inline constexpr PackedFormat kPackedIQ4_NL{4, 0, false, false, false, Codebook::kIq4};
+inline constexpr PackedFormat kPackedIQ4_XS{4, 0, true, false, false, Codebook::kIq4};
+inline constexpr PackedFormat kPackedMXFP4{4, 0, false, false, false, Codebook::kMxfp4, true};
 
 inline constexpr bool is_quantised(DType dtype) {
   return dtype >= DType::kQ4_0;

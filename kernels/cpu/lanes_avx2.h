@@ -15,7 +15,8 @@ namespace {
 
 #define QUIRE_INLINE inline __attribute__((always_inline))
 
-inline constexpr int kTileRows = 4;  // activation rows a panel is multiplied with at a time
+inline constexpr int kTileRows = 4;    // activation rows a panel is multiplied with at a time
+inline constexpr int kRowsAtOnce = 6;  // query rows attention works on at a time
 
 struct Ints {
   __m256i lo, hi;
@@ -184,6 +185,16 @@ QUIRE_INLINE __m256i stored_weights(const std::uint8_t* planes) {
   }
 }
 
+// The weights of one group as signed bytes, of a type that has them or looks them up.
+template <PackedFormat F, int Group, int Half>
+QUIRE_INLINE __m256i signed_weights(const std::uint8_t* planes) {
+  const __m256i stored = stored_weights<F, Group, Half>(planes);
+  if constexpr (F.codebook == Codebook::kNone) return stored;
+  const __m128i values =
+      _mm_loadu_si128(reinterpret_cast<const __m128i*>(codebook_values(F.codebook)));
+  return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(values), stored);
+}
+
 QUIRE_INLINE __m256i broadcast4(const void* p) {
   std::int32_t bits;
   __builtin_memcpy(&bits, p, 4);
@@ -218,8 +229,12 @@ struct BlockScales {
     }
   }
   static QUIRE_INLINE __m256i twice(const std::uint8_t* bytes) {
-    const __m256i wide =
-        _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes)));
+    const __m128i eight = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes));
+    if constexpr (F.codebook != Codebook::kNone) {  // signed
+      const __m256i wide = _mm256_cvtepi8_epi32(eight);
+      return _mm256_blend_epi16(wide, _mm256_slli_epi32(wide, 16), 0xaa);
+    }
+    const __m256i wide = _mm256_cvtepu8_epi32(eight);
     return _mm256_or_si256(wide, _mm256_slli_epi32(wide, 16));
   }
   // The scale of one half of the inputs, in both 16-bit places.
@@ -280,17 +295,18 @@ QUIRE_INLINE void unsigned_dots(const std::uint8_t* block, const std::int8_t* co
 
 // Signed weights: |w| * (x with w's sign) is w * x, and |w| <= 128, |x| <= 127 keep a pair of
 // products below 2^15, so maddubs does not saturate.
-template <int Rows>
+// `factors` scale each row's pairs of products, by halves of the rows.
+template <PackedFormat F, int Rows>
 QUIRE_INLINE void signed_dots(const std::uint8_t* planes, const std::int8_t* const (&q)[Rows],
-                              std::int64_t at, __m256i (&dots)[Rows][2]) {
-  const __m256i ones = _mm256_set1_epi16(1);
+                              std::int64_t at, __m256i (&dots)[Rows][2],
+                              const __m256i (&factors)[2]) {
   unrolled<kGroups>([&](auto group) __attribute__((always_inline)) {
     unrolled<2>([&](auto half) __attribute__((always_inline)) {
-      const __m256i w = stored_weights<kPackedQ8_0, group, half>(planes);
+      const __m256i w = signed_weights<F, group, half>(planes);
       const __m256i magnitudes = _mm256_abs_epi8(w);
       unrolled<Rows>([&](auto m) __attribute__((always_inline)) {
         const __m256i x = _mm256_sign_epi8(broadcast4(q[m] + at + 4 * group), w);
-        const __m256i d = _mm256_madd_epi16(_mm256_maddubs_epi16(magnitudes, x), ones);
+        const __m256i d = _mm256_madd_epi16(_mm256_maddubs_epi16(magnitudes, x), factors[half]);
         dots[m][half] = group == 0 ? d : _mm256_add_epi32(dots[m][half], d);
         settle(dots[m][half]);
       });
@@ -303,8 +319,15 @@ QUIRE_INLINE void block_dots(const std::uint8_t* block, const std::int8_t* const
                              const std::int16_t (*const (&sums)[Rows])[2], std::int64_t index,
                              Ints (&dots)[Rows], Ints (&mins)[Rows]) {
   __m256i d[Rows][2];
-  if constexpr (F.bits == 8) {
-    signed_dots<Rows>(block, q, index * kBlock, d);
+  if constexpr (F.bits == 8 || F.codebook != Codebook::kNone) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    if constexpr (F.super) {
+      const BlockScales<F, 0> s0(block);
+      const BlockScales<F, 1> s1(block);
+      signed_dots<F, Rows>(block + kScaleAreaBytes, q, index * kBlock, d, {s0.scales, s1.scales});
+    } else {
+      signed_dots<F, Rows>(block, q, index * kBlock, d, {ones, ones});
+    }
     unrolled<Rows>([&](auto m) __attribute__((always_inline)) { dots[m] = {d[m][0], d[m][1]}; });
   } else {
     const BlockScales<F, 0> s0(block);

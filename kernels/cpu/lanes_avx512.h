@@ -18,6 +18,7 @@ namespace {
 #define QUIRE_INLINE inline __attribute__((always_inline))
 
 inline constexpr int kTileRows = 8;
+inline constexpr int kRowsAtOnce = 12;  // query rows attention works on at a time
 
 struct Ints {
   __m512i v;
@@ -150,7 +151,11 @@ QUIRE_INLINE __m512i field(const std::uint8_t* p) {
   return _mm512_and_si512(shift_bits<From - To>(load_bytes(p)), _mm512_set1_epi8(Mask));
 }
 
-// The stored weights of one group, unsigned; 8-bit types with 128 added.
+// What stored_weights() adds to a weight, to have it unsigned.
+template <PackedFormat F>
+constexpr int kOffset = F.bits == 8 || F.codebook != Codebook::kNone ? 128 : F.offset;
+
+// The stored weights of one group, unsigned: 8-bit types and values looked up with 128 added.
 template <PackedFormat F, int Group>
 QUIRE_INLINE __m512i stored_weights(const std::uint8_t* planes) {
   if constexpr (F.bits == 8) {
@@ -159,6 +164,12 @@ QUIRE_INLINE __m512i stored_weights(const std::uint8_t* planes) {
   } else if constexpr (F.bits >= 4) {
     const std::uint8_t* high = planes + 4 * kGroupBytes;
     const __m512i low = field<4 * (Group / 4), 0, 15>(planes + kGroupBytes * (Group % 4));
+    if constexpr (F.codebook != Codebook::kNone) {
+      const __m128i values =
+          _mm_loadu_si128(reinterpret_cast<const __m128i*>(codebook_values(F.codebook)));
+      return _mm512_xor_si512(_mm512_shuffle_epi8(_mm512_broadcast_i32x4(values), low),
+                              _mm512_set1_epi8(static_cast<char>(-128)));
+    }
     if constexpr (F.bits == 4) return low;
     if constexpr (F.bits == 5) return _mm512_or_si512(low, field<Group, 4, 16>(high));
     if constexpr (F.bits == 6)
@@ -177,10 +188,14 @@ QUIRE_INLINE __m512i broadcast4(const void* p) {
   return _mm512_set1_epi32(bits);
 }
 
-// 16 bytes, zero-extended, in both 16-bit places of 16 lanes.
+// 16 bytes, extended, in both 16-bit places of 16 lanes.
+template <bool Signed = false>
 QUIRE_INLINE __m512i twice(const std::uint8_t* bytes) {
-  const __m512i wide =
-      _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
+  __m512i wide = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
+  if constexpr (Signed) {
+    wide = _mm512_srai_epi32(_mm512_slli_epi32(wide, 24), 24);
+    wide = _mm512_and_si512(wide, _mm512_set1_epi32(0xffff));
+  }
   return _mm512_or_si512(wide, _mm512_slli_epi32(wide, 16));
 }
 
@@ -201,7 +216,7 @@ struct BlockScales {
         scales = _mm512_cvtepi8_epi16(bytes);
       }
     } else {
-      scales = twice(area);
+      scales = twice<F.codebook != Codebook::kNone>(area);
       if constexpr (F.min) minimums = twice(area + kPanelRows);
     }
   }
@@ -231,13 +246,12 @@ template <PackedFormat F, int Rows>
 QUIRE_INLINE void simple_dots(const std::uint8_t* planes, const std::int8_t* const (&q)[Rows],
                               const std::int16_t (*const (&sums)[Rows])[2], std::int64_t index,
                               Ints (&dots)[Rows]) {
-  constexpr int kOffset = F.bits == 8 ? 128 : F.offset;
   __m512i d[Rows];
   stored_dots<F, Rows, 0, kGroups>(planes, q, index * kBlock, d);
   unrolled<Rows>([&](auto m) __attribute__((always_inline)) {
-    if constexpr (kOffset != 0) {
+    if constexpr (kOffset<F> != 0) {
       const std::int32_t sum = sums[m][index][0] + sums[m][index][1];
-      d[m] = _mm512_sub_epi32(d[m], _mm512_set1_epi32(kOffset * sum));
+      d[m] = _mm512_sub_epi32(d[m], _mm512_set1_epi32(kOffset<F> * sum));
     }
     dots[m] = {d[m]};
   });
@@ -266,8 +280,8 @@ QUIRE_INLINE void scaled_dots(const std::uint8_t* block, const std::int8_t* cons
   }
   unrolled<Rows>([&](auto m) __attribute__((always_inline)) {
     const __m512i x = broadcast4(sums[m][index]);
-    if constexpr (F.offset != 0) {
-      constexpr int kShift = std::countr_zero(static_cast<unsigned>(F.offset));
+    if constexpr (kOffset<F> != 0) {
+      constexpr int kShift = std::countr_zero(static_cast<unsigned>(kOffset<F>));
       d[m] = _mm512_sub_epi32(d[m], _mm512_slli_epi32(_mm512_madd_epi16(x, s.scales), kShift));
     }
     dots[m] = {d[m]};

@@ -14,7 +14,8 @@
 namespace quire::cpu {
 namespace {
 
-inline constexpr int kTileRows = 4;  // activation rows a panel is multiplied with at a time
+inline constexpr int kTileRows = 4;    // activation rows a panel is multiplied with at a time
+inline constexpr int kRowsAtOnce = 4;  // query rows attention works on at a time
 
 struct Ints {
   std::int32_t v[16];
@@ -165,6 +166,7 @@ int stored_weight(const std::uint8_t* planes, int group, int lane) {
     return static_cast<std::int8_t>(planes[kGroupBytes * group + lane]);
   else if constexpr (F.bits >= 4) {
     int stored = (planes[kGroupBytes * (group % 4) + lane] >> (4 * (group / 4))) & 15;
+    if constexpr (F.codebook != Codebook::kNone) return codebook_values(F.codebook)[stored];
     if constexpr (F.bits == 5) stored |= ((high[lane] >> group) & 1) << 4;
     if constexpr (F.bits == 6)
       stored |= ((high[kGroupBytes * (group % 2) + lane] >> (2 * (group / 2))) & 3) << 4;
@@ -179,6 +181,7 @@ int stored_weight(const std::uint8_t* planes, int group, int lane) {
 template <PackedFormat F>
 int scale_of(const std::uint8_t* area, int row, int half) {
   if constexpr (!F.super) return 1;
+  if constexpr (F.codebook != Codebook::kNone) return static_cast<std::int8_t>(area[row]);
   if constexpr (!F.halves) return area[row];
   const std::uint8_t byte = area[2 * row + half];
   return F.min ? byte & 15 : static_cast<std::int8_t>(byte);

@@ -13,6 +13,12 @@ namespace {
 
 inline constexpr int kPrefetchBytes = 2304;
 
+template <PackedFormat F>
+inline Lanes load_scales(const std::uint8_t* panel) {
+  if constexpr (F.bfloat) return Lanes::load_bf16(reinterpret_cast<const std::uint16_t*>(panel));
+  return Lanes::load_half(panel);
+}
+
 template <PackedFormat F, int Rows>
 inline void quantised_tile(const std::uint8_t* panel, const ActivationRows& x, int first,
                            float* out) {
@@ -29,7 +35,7 @@ inline void quantised_tile(const std::uint8_t* panel, const ActivationRows& x, i
     acc[m] = Lanes::zero();
   }
   for (std::int64_t b = 0; b < blocks;) {
-    const Lanes d = Lanes::load_half(panel);
+    const Lanes d = load_scales<F>(panel);
     Lanes minimum = Lanes::zero();
     if constexpr (F.min) minimum = Lanes::load_half(panel + 2 * kPanelRows);
     panel += F.header_bytes();

@@ -118,6 +118,19 @@ void read_q6k(const std::uint8_t* super, int part, SourceBlock& out) {
   out.d = half_at(super + 208);
 }
 
+void read_iq4_xs(const std::uint8_t* super, int part, SourceBlock& out) {
+  out.d = half_at(super);
+  const int low = (super[4 + part / 2] >> (4 * (part % 2))) & 15;
+  const int high = (half_at(super + 2) >> (2 * part)) & 3;
+  out.scales[0] = out.scales[1] = static_cast<std::int8_t>((low | high << 4) - 32);
+  split_nibbles(super + 8 + 16 * part, out.stored);
+}
+
+void read_mxfp4(const std::uint8_t* block, SourceBlock& out) {
+  out.d = float_to_bf16(mxfp4_scale(block[0]));
+  split_nibbles(block + 1, out.stored);
+}
+
 }  // namespace
 
 SourceBlock read_source_block(DType dtype, const std::uint8_t* row, std::int64_t index) {
@@ -152,6 +165,15 @@ SourceBlock read_source_block(DType dtype, const std::uint8_t* row, std::int64_t
       break;
     case DType::kQ6_K:
       read_q6k(source, part, block);
+      break;
+    case DType::kIQ4_NL:
+      read_q4(source, false, block);
+      break;
+    case DType::kIQ4_XS:
+      read_iq4_xs(source, part, block);
+      break;
+    case DType::kMXFP4:
+      read_mxfp4(source, block);
       break;
     case DType::kF32:
     case DType::kF16:

@@ -151,7 +151,7 @@ void TestGgufHostile::liesAreRefusedWithASentence_data() {
   row("tensor name of 300 bytes",
       changed([](GgufWriter& w) { w.add_tensor(std::string(300, 't'), kF32, {1}, "abcd"); }),
       "at most 256");
-  row("known but unsupported type", with_tensor({256}, 23, 32, 64).finish(), "type IQ4_XS",
+  row("known but unsupported type", with_tensor({256}, 22, 32, 64).finish(), "type IQ2_S",
       unsupported);
   row("unknown type", with_tensor({1}, 99, 32, 64).finish(), "type number 99", unsupported);
   row("negative type", with_tensor({1}, 0xffffffffu, 32, 64).finish(), "type number 4294967295",

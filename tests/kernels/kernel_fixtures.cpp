@@ -65,6 +65,10 @@ StoredMatrix::StoredMatrix(DType type, std::int64_t num_rows, std::int64_t num_c
       store_plain(type, bytes.data() + at, random.normal() * 0.05f);
       continue;
     }
+    if (type == DType::kMXFP4) {
+      bytes[at] = static_cast<std::uint8_t>(118 + random.below(5));
+      continue;
+    }
     store_half(bytes.data() + at + scale, 0.002f + 0.01f * static_cast<float>(random.below(8)));
     if (minimum >= 0) store_half(bytes.data() + at + minimum, random.normal() * 0.02f);
   }

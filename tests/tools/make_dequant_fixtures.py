@@ -16,6 +16,7 @@ OUT = Path(__file__).resolve().parents[1] / "kernels" / "data"
 SCALES = {
     T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0],
     T.Q2_K: [80, 82], T.Q3_K: [108], T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208],
+    T.IQ4_NL: [0], T.IQ4_XS: [0], T.MXFP4: [],
 }
 # Scales worth a block of their own: zeros, the smallest subnormal, the largest subnormal, the
 # largest finite, one and its negative, a third.
@@ -32,14 +33,18 @@ def quantised_blocks(qtype, rng):
     blocks = []
     for i, value in enumerate(EDGE_SCALES):
         block = rng.integers(0, 256, size, dtype=np.uint8)
+        if qtype == T.MXFP4:  # exponents at both ends and around one
+            block[0] = [0, 1, 2, 3, 127, 128, 253, 254][i]
         put_scales(block, SCALES[qtype], [value, EDGE_SCALES[(i + 3) % len(EDGE_SCALES)]])
         blocks.append(block)
-    for fill in (0x00, 0xFF, 0x80, 0x0F):
+    for fill in (0x00, 0x80, 0x0F) if qtype == T.MXFP4 else (0x00, 0xFF, 0x80, 0x0F):
         block = np.full(size, fill, np.uint8)
         put_scales(block, SCALES[qtype], [0.0123, -0.45])
         blocks.append(block)
     for _ in range(2):
         block = rng.integers(0, 256, size, dtype=np.uint8)
+        if qtype == T.MXFP4:
+            block[0] = rng.integers(115, 125)
         put_scales(block, SCALES[qtype], rng.normal(0, 0.05, 2))
         blocks.append(block)
     return np.concatenate(blocks)

@@ -54,7 +54,7 @@ def values(writer):
 
 def every_type(writer):
     for dtype in (T.F32, T.F16, T.BF16, T.Q4_0, T.Q4_1, T.Q5_0, T.Q5_1, T.Q8_0, T.Q2_K, T.Q3_K,
-                  T.Q4_K, T.Q5_K, T.Q6_K):
+                  T.Q4_K, T.Q5_K, T.Q6_K, T.IQ4_NL, T.IQ4_XS, T.MXFP4):
         block, size = GGML_QUANT_SIZES[dtype]
         data = np.full((2, size * (4 if block == 1 else 1)), 7, np.uint8)
         writer.add_tensor(f"t.{dtype.name}", data, raw_dtype=dtype)
