@@ -20,8 +20,9 @@ struct HostedModel;
 struct LoadOptions {
   std::string backend = "cpu";  // "cpu" or "reference"
   int num_threads = 0;
-  int num_blocks = 0;                // beats kv_cache_bytes
-  std::uint64_t kv_cache_bytes = 0;  // 0: min(a quarter of free memory, 8 x context)
+  std::string kv_cache_dtype = "bf16";  // of the cpu backend: "bf16", "f16" or "f32"
+  int num_blocks = 0;                   // beats kv_cache_bytes
+  std::uint64_t kv_cache_bytes = 0;     // 0: min(a quarter of free memory, 8 x context)
   int block_size = 16;
   int max_num_seqs = 64;
   int max_num_batched_tokens = 2048;

@@ -113,7 +113,7 @@ struct BackendOptions {
   int num_threads = 0;  // 0 = physical cores
   std::string isa;  // "", "scalar", "avx2", "avx512": the highest instruction set to use; "" = what
                     // the CPU has
-  DType kv_dtype = DType::kBF16;  // cpu: kBF16 or kF32; reference always keeps float32
+  DType kv_dtype = DType::kBF16;  // cpu: kBF16, kF16 or kF32; reference always keeps float32
 };
 
 // One device. Calls come from one thread at a time (the engine thread; loading may use another

@@ -9,6 +9,7 @@
 #include <QSplitter>
 #include <QTabWidget>
 #include <QVBoxLayout>
+#include <algorithm>
 
 #include "engine/load_config.h"
 #include "engine/memory.h"
@@ -125,11 +126,18 @@ QWidget* EnginePage::buildReloadSettings() {
       tr("How prompts with the same beginning find cached blocks: whole blocks by their hash, or a "
          "tree that also copies a part of a block"));
   connect(m_prefixIndex, &QComboBox::currentIndexChanged, this, &EnginePage::updateButtons);
+  m_kvType = new QComboBox(box);
+  for (const char* type : {"bf16", "f16", "f32"})
+    m_kvType->addItem(QString::fromLatin1(type).toUpper(), QString::fromLatin1(type));
+  m_kvType->setToolTip(
+      tr("How keys and values are kept. F32 is exact and takes twice the memory of the others."));
+  connect(m_kvType, &QComboBox::currentIndexChanged, this, &EnginePage::updateButtons);
   m_threads = spin(0, 1024, 1, tr("automatic"),
                    tr("Threads that compute. Automatic: one per physical core."));
   form->addRow(tr("KV &blocks"), m_blocks);
   form->addRow(tr("&Swap blocks"), m_swapBlocks);
   form->addRow(tr("Prefi&x index"), m_prefixIndex);
+  form->addRow(tr("Ke&ys and values"), m_kvType);
   form->addRow(tr("&Threads"), m_threads);
   m_poolText = new QLabel(box);
   m_poolText->setWordWrap(true);
@@ -161,6 +169,7 @@ LoadOptions EnginePage::chosenOptions() const {
   options.num_blocks = m_blocks->value();
   options.num_swap_blocks = m_swapBlocks->value();
   options.num_threads = m_threads->value();
+  options.kv_cache_dtype = m_kvType->currentData().toString().toStdString();
   options.enable_prefix_caching = m_prefixIndex->currentIndex() != kNoPrefixIndex;
   if (options.enable_prefix_caching)
     options.prefix_index = static_cast<PrefixIndexKind>(m_prefixIndex->currentIndex());
@@ -174,6 +183,8 @@ void EnginePage::showOptions() {
   m_blocks->setValue(options.num_blocks);
   m_swapBlocks->setValue(options.num_swap_blocks);
   m_threads->setValue(options.num_threads);
+  m_kvType->setCurrentIndex(
+      std::max(0, m_kvType->findData(QString::fromStdString(options.kv_cache_dtype))));
   m_prefixIndex->setCurrentIndex(
       options.enable_prefix_caching ? static_cast<int>(options.prefix_index) : kNoPrefixIndex);
 }
@@ -192,6 +203,7 @@ void EnginePage::updateButtons() {
   const LoadOptions chosen = chosenOptions();
   const bool changed = now.num_blocks != chosen.num_blocks ||
                        now.num_threads != chosen.num_threads ||
+                       now.kv_cache_dtype != chosen.kv_cache_dtype ||
                        now.num_swap_blocks != chosen.num_swap_blocks ||
                        now.enable_prefix_caching != chosen.enable_prefix_caching ||
                        now.prefix_index != chosen.prefix_index ||

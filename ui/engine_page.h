@@ -52,6 +52,7 @@ class EnginePage : public QWidget {
   QSpinBox* m_swapBlocks = nullptr;
   QSpinBox* m_threads = nullptr;
   QComboBox* m_prefixIndex = nullptr;
+  QComboBox* m_kvType = nullptr;
   QLabel* m_poolText = nullptr;
 };
 

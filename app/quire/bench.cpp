@@ -138,6 +138,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   model->add_option("--backend", flags->model.load.backend)
       ->check(CLI::IsMember({"cpu", "reference"}))
       ->capture_default_str();
+  add_kv_cache_dtype(*model, flags->model.load);
   model->add_flag("--json", flags->json, "One JSON object");
   model->callback([flags, &exit_code] { exit_code = bench_model(*flags); });
 

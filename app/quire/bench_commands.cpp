@@ -40,6 +40,7 @@ void BenchModelFlags::add_to(CLI::App& command) {
   command.add_option("--backend", model.load.backend)
       ->check(CLI::IsMember({"cpu", "reference"}))
       ->capture_default_str();
+  add_kv_cache_dtype(command, model.load);
   command.add_flag("--json", json, "One JSON object per line");
 }
 

@@ -13,6 +13,14 @@ ModelFlags::ModelFlags() : settings(Settings::load_file(settings_warning)) {
   load = settings.load;
 }
 
+void add_kv_cache_dtype(CLI::App& command, LoadOptions& load) {
+  command
+      .add_option("--kv-cache-dtype", load.kv_cache_dtype,
+                  "How keys and values are kept: bf16 and f16 take half the memory of f32")
+      ->check(CLI::IsMember({"bf16", "f16", "f32"}))
+      ->capture_default_str();
+}
+
 void ModelFlags::add_to(CLI::App& command, bool with_model_option) {
   if (with_model_option) {
     command
@@ -27,6 +35,7 @@ void ModelFlags::add_to(CLI::App& command, bool with_model_option) {
   command.add_option("--threads", load.num_threads, "Threads; 0 = one per physical core")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  add_kv_cache_dtype(command, load);
   command.add_option("--num-blocks", load.num_blocks, "KV blocks; beats --kv-cache-bytes")
       ->check(CLI::Range(0, 1 << 28));
   command

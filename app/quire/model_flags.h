@@ -29,6 +29,8 @@ struct ModelFlags {
                   const std::vector<std::string>& choices, const std::string& help);
 };
 
+void add_kv_cache_dtype(CLI::App& command, LoadOptions& load);
+
 // The options to load with: an explicit chunk replaces the settings' pair. Prints warnings.
 LoadOptions resolve_load_options(const ModelFlags& flags);
 

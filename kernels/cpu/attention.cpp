@@ -9,8 +9,9 @@
 namespace quire::cpu {
 namespace {
 
-constexpr int kRowsPerItem =
-    32;  // query rows (queries x group) that share a span's keys and values
+// Query rows (queries x group) that share a span's keys and values once these are floats: a
+// multiple of every table's kRowsAtOnce.
+constexpr int kRowsPerItem = 60;
 constexpr int kTile = 16;
 constexpr int kItemsPerThread = 4;
 
@@ -187,6 +188,8 @@ void Attention::expand(const Call& call, const Work& work, int index, int begin,
   const auto widen = [&](const std::uint8_t* source, float* target, int count) {
     if (cache.dtype() == DType::kBF16)
       kernels_.expand_bf16(reinterpret_cast<const std::uint16_t*>(source), target, count);
+    else if (cache.dtype() == DType::kF16)
+      kernels_.expand_f16(reinterpret_cast<const std::uint16_t*>(source), target, count);
     else
       std::memcpy(target, source, count * sizeof(float));
   };

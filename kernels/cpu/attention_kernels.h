@@ -30,14 +30,20 @@ inline void score_tile(const SpanArgs& a, int row, int tile) {
   }
 }
 
+// The last rows, `rest` of them and at most Rows.
+template <int Rows>
+inline void score_rest(const SpanArgs& a, int row, int rest, int tile) {
+  if constexpr (Rows > 0) {
+    if (rest < Rows) return score_rest<Rows - 1>(a, row, rest, tile);
+    score_tile<Rows>(a, row, tile);
+  }
+}
+
 inline void score_rows(const SpanArgs& a, int tile_begin, int tile_end) {
-  const int rows = a.queries * a.group;
+  const int rows = a.queries * a.group, whole = rows / kRowsAtOnce * kRowsAtOnce;
   for (int tile = tile_begin; tile < tile_end; ++tile) {
-    int row = 0;
-    for (; row + 4 <= rows; row += 4) score_tile<4>(a, row, tile);
-    if (rows - row == 3) score_tile<3>(a, row, tile);
-    if (rows - row == 2) score_tile<2>(a, row, tile);
-    if (rows - row == 1) score_tile<1>(a, row, tile);
+    for (int row = 0; row < whole; row += kRowsAtOnce) score_tile<kRowsAtOnce>(a, row, tile);
+    score_rest<kRowsAtOnce - 1>(a, whole, rows - whole, tile);
   }
 }
 
@@ -59,16 +65,38 @@ inline void soften_row(const SpanArgs& a, int row) {
   a.total[row] = total.sum();
 }
 
-// Dims [dim, dim + 16 * Chunks) of Rows heads of one query.
+// Positions [begin, end) of one row, behind what `acc` has already.
+template <int Chunks>
+inline void weigh_positions(const SpanArgs& a, int row, int dim, int begin, int end,
+                            Lanes (&acc)[Chunks]) {
+  const float* weights = a.scores + static_cast<std::int64_t>(row) * kSpan;
+  for (int p = begin; p < end; ++p) {
+    const float* values = a.values + static_cast<std::int64_t>(p) * a.padded_dim + dim;
+    const Lanes w = Lanes::set(weights[p]);
+    for (int c = 0; c < Chunks; ++c) acc[c] = fma(Lanes::load(values + 16 * c), w, acc[c]);
+  }
+}
+
+// Dims [dim, dim + 16 * Chunks) of Rows rows: together over the positions all of them see, each
+// alone before and behind those.
 template <int Rows, int Chunks>
-inline void weigh_values(const SpanArgs& a, int query, int row, int dim) {
+inline void weigh_rows(const SpanArgs& a, int row, int dim) {
   const float* weights[Rows];
   Lanes acc[Rows][Chunks];
+  int begin = 0, end = kSpan;
   for (int m = 0; m < Rows; ++m) {
+    const int query = (row + m) / a.group;
     weights[m] = a.scores + static_cast<std::int64_t>(row + m) * kSpan;
-    for (int c = 0; c < Chunks; ++c) acc[m][c] = Lanes::zero();
+    begin = a.begin[query] > begin ? a.begin[query] : begin;
+    end = a.end[query] < end ? a.end[query] : end;
   }
-  for (int p = a.begin[query]; p < a.end[query]; ++p) {
+  for (int m = 0; m < Rows; ++m) {
+    const int query = (row + m) / a.group;
+    for (int c = 0; c < Chunks; ++c) acc[m][c] = Lanes::zero();
+    weigh_positions(a, row + m, dim, a.begin[query], a.end[query] < begin ? a.end[query] : begin,
+                    acc[m]);
+  }
+  for (int p = begin; p < end; ++p) {
     const float* values = a.values + static_cast<std::int64_t>(p) * a.padded_dim + dim;
     Lanes v[Chunks];
     for (int c = 0; c < Chunks; ++c) v[c] = Lanes::load(values + 16 * c);
@@ -77,27 +105,33 @@ inline void weigh_values(const SpanArgs& a, int query, int row, int dim) {
       for (int c = 0; c < Chunks; ++c) acc[m][c] = fma(v[c], w, acc[m][c]);
     }
   }
-  for (int m = 0; m < Rows; ++m)
+  for (int m = 0; m < Rows; ++m) {
+    const int query = (row + m) / a.group;
+    weigh_positions(a, row + m, dim, begin > end ? begin : end, a.end[query], acc[m]);
     for (int c = 0; c < Chunks; ++c)
       acc[m][c].store(a.out + static_cast<std::int64_t>(row + m) * a.padded_dim + dim + 16 * c);
+  }
 }
 
+// The last rows, `rest` of them and at most Rows.
 template <int Rows>
-inline void weigh_rows(const SpanArgs& a, int query, int row) {
-  constexpr int kChunks = Rows == 1 ? 4 : Rows == 2 ? 2 : 1;
-  int dim = 0;
-  for (; dim + 16 * kChunks <= a.padded_dim; dim += 16 * kChunks)
-    weigh_values<Rows, kChunks>(a, query, row, dim);
-  for (; dim < a.padded_dim; dim += 16) weigh_values<Rows, 1>(a, query, row, dim);
+inline void weigh_rest(const SpanArgs& a, int row, int rest) {
+  if constexpr (Rows > 0) {
+    if (rest < Rows) return weigh_rest<Rows - 1>(a, row, rest);
+    constexpr int kChunks = Rows == 1 ? 4 : Rows == 2 ? 2 : 1;
+    int dim = 0;
+    for (; dim + 16 * kChunks <= a.padded_dim; dim += 16 * kChunks)
+      weigh_rows<Rows, kChunks>(a, row, dim);
+    for (; dim < a.padded_dim; dim += 16) weigh_rows<Rows, 1>(a, row, dim);
+  }
 }
 
-inline void weigh_query(const SpanArgs& a, int query) {
-  int row = query * a.group;
-  const int last = row + a.group;
-  for (; row + 4 <= last; row += 4) weigh_rows<4>(a, query, row);
-  if (last - row == 3) weigh_rows<3>(a, query, row);
-  if (last - row == 2) weigh_rows<2>(a, query, row);
-  if (last - row == 1) weigh_rows<1>(a, query, row);
+// A slice of 16 dims of all values at a time: it stays in the first-level cache for all rows.
+inline void weigh_all(const SpanArgs& a) {
+  const int rows = a.queries * a.group, whole = rows / kRowsAtOnce * kRowsAtOnce;
+  for (int dim = 0; whole > 0 && dim < a.padded_dim; dim += 16)
+    for (int row = 0; row < whole; row += kRowsAtOnce) weigh_rows<kRowsAtOnce, 1>(a, row, dim);
+  weigh_rest<kRowsAtOnce - 1>(a, whole, rows - whole);
 }
 
 inline void attend_span_rows(const SpanArgs& a) {
@@ -108,7 +142,7 @@ inline void attend_span_rows(const SpanArgs& a) {
   }
   score_rows(a, begin / 16, (end + 15) / 16);
   for (int row = 0; row < a.queries * a.group; ++row) soften_row(a, row);
-  for (int query = 0; query < a.queries; ++query) weigh_query(a, query);
+  weigh_all(a);
 }
 
 inline void merge_span_row(float& largest, float& total, float* out, float span_largest,

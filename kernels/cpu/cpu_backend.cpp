@@ -51,7 +51,7 @@ class CpuBackend final : public Backend {
     const int threads = pool_.num_threads();
     return std::string(title_of(isa_)) + ", " + std::to_string(threads) +
            (threads == 1 ? " thread" : " threads") + ", KV in " +
-           (kv_dtype_ == DType::kBF16 ? "BF16" : "F32");
+           std::string(dtype_info(kv_dtype_).name);
   }
 
   std::unique_ptr<Matrix> pack(std::span<const MatrixView> parts) override {
@@ -232,8 +232,9 @@ std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, std::st
     }
     isa = wanted;
   }
-  if (options.kv_dtype != DType::kBF16 && options.kv_dtype != DType::kF32) {
-    error = "The KV cache can be kept in BF16 or F32, not in " +
+  if (options.kv_dtype != DType::kBF16 && options.kv_dtype != DType::kF16 &&
+      options.kv_dtype != DType::kF32) {
+    error = "The KV cache can be kept in BF16, F16 or F32, not in " +
             std::string(dtype_info(options.kv_dtype).name) + ".";
     return nullptr;
   }

@@ -69,6 +69,7 @@ struct KernelTable {
   void (*silu_mul)(const float* gate, const float* up, float* out, std::int64_t count);
   void (*gelu_mul)(const float* gate, const float* up, float* out, std::int64_t count);
   void (*expand_bf16)(const std::uint16_t* source, float* target, std::int64_t count);
+  void (*expand_f16)(const std::uint16_t* source, float* target, std::int64_t count);
   void (*attend_span)(const SpanArgs& args);
   // Folds a later span's result into an accumulated one: (largest, total, out[count]).
   void (*merge_span)(float& largest, float& total, float* out, float span_largest, float span_total,

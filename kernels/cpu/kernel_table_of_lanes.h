@@ -25,11 +25,15 @@ constexpr KernelTable table_of_lanes(const char* name) {
   table.panel[static_cast<int>(DType::kQ4_K)] = QuantisedPanel<kPackedQ4_K>::run;
   table.panel[static_cast<int>(DType::kQ5_K)] = QuantisedPanel<kPackedQ5_K>::run;
   table.panel[static_cast<int>(DType::kQ6_K)] = QuantisedPanel<kPackedQ6_K>::run;
+  table.panel[static_cast<int>(DType::kIQ4_NL)] = QuantisedPanel<kPackedIQ4_NL>::run;
+  table.panel[static_cast<int>(DType::kIQ4_XS)] = QuantisedPanel<kPackedIQ4_XS>::run;
+  table.panel[static_cast<int>(DType::kMXFP4)] = QuantisedPanel<kPackedMXFP4>::run;
   table.quantise_row = quantise_row;
   table.rms_norm = rms_norm_row;
   table.silu_mul = silu_mul_row;
   table.gelu_mul = gelu_mul_row;
   table.expand_bf16 = expand_bf16_row;
+  table.expand_f16 = expand_f16_row;
   table.attend_span = attend_span_rows;
   table.merge_span = merge_span_row;
   table.exp = exp_row;

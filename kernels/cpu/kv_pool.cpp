@@ -6,6 +6,16 @@
 
 namespace quire::cpu {
 
+namespace {
+
+// What is too large for a half becomes the largest one: an infinity would spoil every later token.
+std::uint16_t to_finite_half(float x) {
+  constexpr float kLargest = 65504.0f;
+  return float_to_half(x > kLargest ? kLargest : x < -kLargest ? -kLargest : x);
+}
+
+}  // namespace
+
 std::size_t kv_block_bytes(const KvSpec& spec, int block_size, DType dtype) {
   std::size_t elements = 0;
   for (const KvLayerSpec& layer : spec.layers)
@@ -20,7 +30,8 @@ CpuKvPool::CpuKvPool(const KvSpec& spec, int num_blocks, int block_size, DType d
       dtype_(dtype),
       element_(dtype_info(dtype).block_bytes),
       bytes_per_block_(kv_block_bytes(spec, block_size, dtype)) {
-  QUIRE_CHECK(dtype == DType::kBF16 || dtype == DType::kF32, dtype_info(dtype).name);
+  QUIRE_CHECK(dtype == DType::kBF16 || dtype == DType::kF16 || dtype == DType::kF32,
+              dtype_info(dtype).name);
   QUIRE_CHECK(num_blocks > 0 && block_size > 0, num_blocks, block_size);
   std::size_t bytes = 0;
   for (int i = 0; i < static_cast<int>(spec.layers.size()); ++i) {
@@ -56,7 +67,7 @@ void CpuKvPool::copy_block(int source, int target) {
       std::memmove(plane(i, target, head), plane(i, source, head), 2 * plane_bytes(i));
 }
 
-// All bits set is NaN in both types.
+// All bits set is NaN in every type.
 void CpuKvPool::poison() {
   std::memset(data_.data(), 0xff, data_.size());
 }
@@ -80,6 +91,8 @@ void CpuKvPool::write(int layer, std::int64_t slot, int kv_head, const float* ke
   std::uint8_t* target = plane(layer, block, kv_head);
   if (dtype_ == DType::kBF16)
     write_as<std::uint16_t>(target, layer, offset, key, value, float_to_bf16);
+  else if (dtype_ == DType::kF16)
+    write_as<std::uint16_t>(target, layer, offset, key, value, to_finite_half);
   else
     write_as<float>(target, layer, offset, key, value, [](float x) { return x; });
 }

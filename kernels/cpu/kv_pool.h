@@ -8,7 +8,7 @@
 
 namespace quire::cpu {
 
-// K and V of every layer, in BF16 or float32, as [layer][KV head][block] and in each
+// K and V of every layer, in BF16, F16 or float32, as [layer][KV head][block] and in each
 //   keys    [block_size / run][head_dim][run]   run = gcd(block_size, 16) positions side by side
 //   values  [block_size][head_dim]
 // so that neighbouring blocks of a request are one stream for a head's attention, and a tile of 16

@@ -120,5 +120,17 @@ inline void expand_bf16_row(const std::uint16_t* source, float* target, std::int
   for (; i < count; ++i) target[i] = float_of(static_cast<std::uint32_t>(source[i]) << 16);
 }
 
+inline void expand_f16_row(const std::uint16_t* source, float* target, std::int64_t count) {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(source);
+  std::int64_t i = 0;
+  for (; i + 16 <= count; i += 16) Lanes::load_half(bytes + 2 * i).store(target + i);
+  if (i == count) return;
+  std::uint8_t last[32] = {};
+  float widened[16];
+  __builtin_memcpy(last, bytes + 2 * i, static_cast<std::size_t>(2 * (count - i)));
+  Lanes::load_half(last).store(widened);
+  for (std::int64_t k = 0; i < count; ++i, ++k) target[i] = widened[k];
+}
+
 }  // namespace
 }  // namespace quire::cpu

@@ -133,7 +133,7 @@ class TestAttention : public QObject {
 // With K and V kept in float32 only the order of the additions differs: softmax weights sum to one,
 // values are about normal, so 1e-5 is some 80 roundings. BF16 keeps 8 bits of K and V: a score, a
 // sum of head_dim products of about unit variance over sqrt(head_dim), moves by about 2^-9 times
-// its size, and values by 2^-9.
+// its size, and values by 2^-9. F16 keeps 11 bits: an eighth of that.
 void TestAttention::matchesTheReference() {
   Random random(20);
   const auto reference = make_reference_backend();
@@ -146,6 +146,8 @@ void TestAttention::matchesTheReference() {
       QVERIFY(largest_difference(Runner{*exact}.run(context, {150}), expected) < 1e-5);
       const auto rounded = make_cpu(isa, 2);
       QVERIFY(largest_difference(Runner{*rounded}.run(context, {150}), expected) < 0.05);
+      const auto half = make_cpu(isa, 2, DType::kF16);
+      QVERIFY(largest_difference(Runner{*half}.run(context, {150}), expected) < 0.05 / 8);
     }
   }
 }
@@ -173,10 +175,12 @@ void TestAttention::everyInstructionSetGivesTheSameBits() {
   Random random(22);
   for (const QkvShape shape : {QkvShape{6, 2, 64}, {2, 2, 40}}) {
     const Context context(shape, 140, random);
-    const Rows expected = Runner{*make_cpu("scalar", 2)}.run(context, {140});
-    for (const char* isa : {"avx2", "avx512"})
-      if (const auto backend = make_cpu(isa, 2))
-        QVERIFY(same_bits(Runner{*backend}.run(context, {90, 50}), expected));
+    for (const DType kv : {DType::kBF16, DType::kF16}) {
+      const Rows expected = Runner{*make_cpu("scalar", 2, kv)}.run(context, {140});
+      for (const char* isa : {"avx2", "avx512"})
+        if (const auto backend = make_cpu(isa, 2, kv))
+          QVERIFY(same_bits(Runner{*backend}.run(context, {90, 50}), expected));
+    }
   }
 }
 
