@@ -112,12 +112,12 @@ class TestServingBenches : public QObject {
 
   void schedulerStepsMixEverything() {
     SchedulerBenchOptions options;
-    options.steps = 300;
+    options.steps = 600;
     options.num_running = 16;
     options.num_waiting = 40;
-    options.num_blocks = 1000;
-    options.prompt_tokens = 1200;
-    options.output_tokens = 200;
+    options.num_blocks = 800;
+    options.prompt_tokens = 1300;
+    options.output_tokens = 400;
     const auto lines = run_scheduler_bench(options);
     QVERIFY(lines.ok());
     QCOMPARE(lines->size(), std::size_t{3});
