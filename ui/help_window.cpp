@@ -38,6 +38,7 @@ HelpWindow::HelpWindow(QWidget* parent)
   setWindowTitle(tr("Quire Help"));
   for (const Page& page : kPages) m_pages->addItem(tr(page.title));
   m_pages->setFixedWidth(m_pages->sizeHintForColumn(0) + 2 * kMargin);
+  m_pages->setSpacing(3);
   m_pages->setAccessibleName(tr("Help pages"));
   m_area->setWidgetResizable(true);
   m_area->setFrameShape(QFrame::NoFrame);
@@ -47,7 +48,7 @@ HelpWindow::HelpWindow(QWidget* parent)
   layout->addWidget(m_area, 1);
   connect(m_pages, &QListWidget::currentRowChanged, this, &HelpWindow::showPage);
   m_pages->setCurrentRow(0);
-  resize(960, 640);
+  resize(1140, 700);
 }
 
 void HelpWindow::showPage(int row) {
