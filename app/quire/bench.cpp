@@ -7,6 +7,7 @@
 #include "app/quire/commands.h"
 #include "engine/runner/bench_core.h"
 #include "engine/runner/bench_model.h"
+#include "kernels/limits.h"
 
 namespace quire {
 namespace {
@@ -85,6 +86,25 @@ int bench_model(const ModelBenchFlags& flags) {
   return kExitOk;
 }
 
+int bench_limits(int threads, bool as_json) {
+  const MachineLimits limits = measure_limits(threads);
+  if (as_json) {
+    Json json = {{"isa", limits.isa},
+                 {"threads", limits.num_threads},
+                 {"fma_gflop_s", rounded(limits.fma_gflop_s, 1)},
+                 {"read", Json::array()}};
+    for (const auto& [bytes, gb_s] : limits.read)
+      json["read"].push_back({{"bytes", bytes}, {"gb_s", rounded(gb_s, 1)}});
+    fmt::print("{}\n", json.dump());
+    return kExitOk;
+  }
+  fmt::print("{}, {} threads\nfloat32 multiply-adds  {:8.1f} GFLOP/s\n", limits.isa,
+             limits.num_threads, limits.fma_gflop_s);
+  for (const auto& [bytes, gb_s] : limits.read)
+    fmt::print("reading {:>4} MiB       {:8.1f} GB/s\n", bytes >> 20, gb_s);
+  return kExitOk;
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app, int& exit_code) {
@@ -112,6 +132,20 @@ void add_bench(CLI::App& app, int& exit_code) {
   core->add_flag("--json", core_flags->json, "Lines are JSON with or without it");
   core->callback([core_flags, &exit_code] {
     exit_code = bench_core(core_flags->requests, core_flags->model);
+  });
+
+  struct LimitsFlags {
+    int threads = 0;
+    bool json = false;
+  };
+  auto limits_flags = std::make_shared<LimitsFlags>();
+  CLI::App* limits = bench->add_subcommand(
+      "limits", "What the machine gives at most: multiply-adds, and memory by working set");
+  limits->add_option("--threads", limits_flags->threads, "Threads; 0 = one per physical core")
+      ->check(CLI::Range(0, 1024));
+  limits->add_flag("--json", limits_flags->json, "One JSON object");
+  limits->callback([limits_flags, &exit_code] {
+    exit_code = bench_limits(limits_flags->threads, limits_flags->json);
   });
 
   auto flags = std::make_shared<ModelBenchFlags>();

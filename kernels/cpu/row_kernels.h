@@ -132,5 +132,24 @@ inline void expand_f16_row(const std::uint16_t* source, float* target, std::int6
   for (std::int64_t k = 0; i < count; ++i, ++k) target[i] = widened[k];
 }
 
+// Twelve chains: as many as keep the multipliers of any of these CPUs busy.
+inline float burn_fma_lanes(std::int64_t rounds) {
+  const Lanes factor = Lanes::set(0.999f), term = Lanes::set(0.001f);
+  Lanes acc[12];
+  for (int i = 0; i < 12; ++i) acc[i] = Lanes::set(static_cast<float>(i));
+  for (std::int64_t r = 0; r < rounds; ++r)
+    for (int i = 0; i < 12; ++i) acc[i] = fma(acc[i], factor, term);
+  Lanes total = Lanes::zero();
+  for (int i = 0; i < 12; ++i) total = total + acc[i];
+  return total.sum();
+}
+
+inline float read_sum_row(const float* data, std::int64_t count) {
+  Lanes acc[4] = {Lanes::zero(), Lanes::zero(), Lanes::zero(), Lanes::zero()};
+  for (std::int64_t i = 0; i < count; i += 64)
+    for (int k = 0; k < 4; ++k) acc[k] = acc[k] + Lanes::load(data + i + 16 * k);
+  return (acc[0] + acc[1] + acc[2] + acc[3]).sum();
+}
+
 }  // namespace
 }  // namespace quire::cpu
