@@ -75,9 +75,9 @@ struct KernelTable {
   void (*merge_span)(float& largest, float& total, float* out, float span_largest, float span_total,
                      const float* span_out, std::int64_t count);
   void (*exp)(const float* x, float* out, std::int64_t count);  // count a multiple of 16; for tests
-  // For measuring the machine: kFlopsPerRound operations a round, and reading `count` floats, a
+  // For measuring the machine: `flops_per_round` operations a round, and reading `count` floats, a
   // multiple of 64, in order.
-  static constexpr int kFlopsPerRound = 12 * 16 * 2;
+  int flops_per_round;
   float (*burn_fma)(std::int64_t rounds);
   float (*read_sum)(const float* data, std::int64_t count);
 };

@@ -37,6 +37,7 @@ constexpr KernelTable table_of_lanes(const char* name) {
   table.attend_span = attend_span_rows;
   table.merge_span = merge_span_row;
   table.exp = exp_row;
+  table.flops_per_round = 2 * 16 * kRowsAtOnce;
   table.burn_fma = burn_fma_lanes;
   table.read_sum = read_sum_row;
   return table;

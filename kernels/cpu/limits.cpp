@@ -65,7 +65,7 @@ MachineLimits measure_limits(int num_threads, int repeats, std::size_t most_byte
   limits.isa = kernels.name;
   limits.num_threads = threads;
   std::vector<float> sums(static_cast<std::size_t>(threads) * 16);  // a line each; keeps the work
-  const double flops = static_cast<double>(kFmaRounds) * KernelTable::kFlopsPerRound * threads;
+  const double flops = static_cast<double>(kFmaRounds) * kernels.flops_per_round * threads;
   limits.fma_gflop_s = 1e-9 * median_rate(repeats, flops, [&] {
                          pool.run(threads, [&](int item, int) {
                            sums[static_cast<std::size_t>(item) * 16] +=

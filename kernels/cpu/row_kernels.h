@@ -132,15 +132,15 @@ inline void expand_f16_row(const std::uint16_t* source, float* target, std::int6
   for (std::int64_t k = 0; i < count; ++i, ++k) target[i] = widened[k];
 }
 
-// Twelve chains: as many as keep the multipliers of any of these CPUs busy.
+// As many chains as fit the registers, which is enough to keep the multipliers busy.
 inline float burn_fma_lanes(std::int64_t rounds) {
   const Lanes factor = Lanes::set(0.999f), term = Lanes::set(0.001f);
-  Lanes acc[12];
-  for (int i = 0; i < 12; ++i) acc[i] = Lanes::set(static_cast<float>(i));
+  Lanes acc[kRowsAtOnce];
+  for (int i = 0; i < kRowsAtOnce; ++i) acc[i] = Lanes::set(static_cast<float>(i));
   for (std::int64_t r = 0; r < rounds; ++r)
-    for (int i = 0; i < 12; ++i) acc[i] = fma(acc[i], factor, term);
+    for (int i = 0; i < kRowsAtOnce; ++i) acc[i] = fma(acc[i], factor, term);
   Lanes total = Lanes::zero();
-  for (int i = 0; i < 12; ++i) total = total + acc[i];
+  for (int i = 0; i < kRowsAtOnce; ++i) total = total + acc[i];
   return total.sum();
 }
 
