@@ -6,7 +6,7 @@
 
 namespace quire {
 
-// What this machine can do at most, by the instruction set and the threads the kernels would use.
+// What this machine can do at most, by its highest instruction set that the kernels know.
 struct MachineLimits {
   struct Bandwidth {
     std::size_t bytes = 0;  // read over and over, each thread a part of it
@@ -18,9 +18,9 @@ struct MachineLimits {
   std::vector<Bandwidth> read;
 };
 
-// Medians of `repeats` runs of some 20 ms each, on up to `most_bytes` of memory in 2 MiB pages where
-// the system gives them. `num_threads` 0 = one per physical core. Takes seconds and all of the
-// machine.
+// Medians of `repeats` runs of some 20 ms each, on up to `most_bytes` of memory in 2 MiB pages
+// where the system gives them. `num_threads` 0 = one per physical core. Takes seconds and all of
+// the machine.
 MachineLimits measure_limits(int num_threads, int repeats = 7,
                              std::size_t most_bytes = std::size_t{512} << 20);
 

@@ -16,18 +16,6 @@ namespace quire {
 namespace cpu {
 namespace {
 
-const KernelTable& kernels_of(Isa isa) {
-  switch (isa) {
-    case Isa::kAvx512:
-      return avx512_kernels();
-    case Isa::kAvx2:
-      return avx2_kernels();
-    case Isa::kScalar:
-      break;
-  }
-  return scalar_kernels();
-}
-
 const char* title_of(Isa isa) {
   return isa == Isa::kAvx512 ? "AVX-512" : isa == Isa::kAvx2 ? "AVX2" : "no SIMD";
 }

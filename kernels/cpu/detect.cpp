@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "kernels/backend.h"
+#include "kernels/cpu/kernel_table.h"
 
 namespace quire {
 namespace cpu {
@@ -43,6 +44,18 @@ const char* isa_name(Isa isa) {
       break;
   }
   return "scalar";
+}
+
+const KernelTable& kernels_of(Isa isa) {
+  switch (isa) {
+    case Isa::kAvx512:
+      return avx512_kernels();
+    case Isa::kAvx2:
+      return avx2_kernels();
+    case Isa::kScalar:
+      break;
+  }
+  return scalar_kernels();
 }
 
 }  // namespace cpu

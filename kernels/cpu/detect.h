@@ -2,6 +2,8 @@
 
 namespace quire::cpu {
 
+struct KernelTable;
+
 // Instruction sets in rising order; each includes the ones before it.
 //   kScalar  any x86-64
 //   kAvx2    AVX2, FMA, F16C
@@ -11,5 +13,7 @@ enum class Isa { kScalar, kAvx2, kAvx512 };
 // What the CPU and the operating system support.
 Isa detect();
 const char* isa_name(Isa isa);  // "scalar", "avx2", "avx512"
+// Its inner loops; only for a set that detect() allows.
+const KernelTable& kernels_of(Isa isa);
 
 }  // namespace quire::cpu

@@ -13,24 +13,10 @@
 namespace quire {
 namespace {
 
-using cpu::KernelTable;
-
 constexpr double kRunSeconds = 0.02;
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr std::size_t kWorkingSets[] = {kMiB, 8 * kMiB, 32 * kMiB, 128 * kMiB, 512 * kMiB};
 constexpr std::int64_t kFmaRounds = 100'000;
-
-const KernelTable& best_kernels() {
-  switch (cpu::detect()) {
-    case cpu::Isa::kAvx512:
-      return cpu::avx512_kernels();
-    case cpu::Isa::kAvx2:
-      return cpu::avx2_kernels();
-    case cpu::Isa::kScalar:
-      break;
-  }
-  return cpu::scalar_kernels();
-}
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -57,7 +43,7 @@ double median_rate(int repeats, double units, const Pass& pass) {
 }  // namespace
 
 MachineLimits measure_limits(int num_threads, int repeats, std::size_t most_bytes) {
-  const KernelTable& kernels = best_kernels();
+  const cpu::KernelTable& kernels = cpu::kernels_of(cpu::detect());
   const cpu::FlushDenormals flush;
   cpu::ThreadPool pool(num_threads > 0 ? num_threads : physical_cores());
   const int threads = pool.num_threads();

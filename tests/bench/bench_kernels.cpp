@@ -16,9 +16,7 @@ using cpu::KernelTable;
 constexpr int kCols = 1536;
 
 const KernelTable& best_table() {
-  return cpu::detect() == cpu::Isa::kAvx512 ? cpu::avx512_kernels()
-         : cpu::detect() == cpu::Isa::kAvx2 ? cpu::avx2_kernels()
-                                            : cpu::scalar_kernels();
+  return cpu::kernels_of(cpu::detect());
 }
 
 struct QuantisedRows {
