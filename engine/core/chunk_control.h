@@ -15,11 +15,11 @@ struct ChunkState {
 // Prefill tokens a step may take, before its token budget: the chunk policy's value; with a time
 // target and a fitted model instead the largest chunk, on a grid of `kChunkGrid`, whose predicted
 // step, with the margin steps have been seen to need, stays within the target less what decode debt
-// is paid in this step. While debt stands above
-// one target no prefill runs, but never for more than `kMaxStepsWithoutPrefill` steps: after those
-// the smallest chunk does. So a stream waits at most the target in 19 steps of 20 and on average,
-// and a prompt of p tokens is through after at most p / kChunkGrid * (kMaxStepsWithoutPrefill + 1)
-// steps. 0 = none in this step; a very large value = no limit. Pure.
+// is paid in this step. While debt stands above one target no prefill runs, but never for more than
+// `kMaxStepsWithoutPrefill` steps: after those the smallest chunk does. So a stream waits at most
+// the target in 19 steps of 20 and on average, and a prompt of p tokens is through after at most
+// p / kChunkGrid * (kMaxStepsWithoutPrefill + 1) steps. 0 = none in this step; a very large value =
+// no limit. Pure.
 inline constexpr int kChunkGrid = 16;
 inline constexpr int kMaxStepsWithoutPrefill = 8;
 int prefill_limit(const EngineConfig& config, const DecisionInputs& inputs,

@@ -95,7 +95,6 @@ class Scheduler {
     int num_computed = 0;  // once its blocks are there
     int shortfall = 0;     // blocks it lacks
   };
-  enum class Blocked : std::uint8_t { kNo, kSeqs, kBlocks, kBudget, kPartialPrefills };
 
   void enqueue(Request& request);
   bool ahead(const Request& a, const Request& b) const;
