@@ -4,6 +4,7 @@
 
 #include "engine/core/block_hash.h"
 #include "engine/core/mutation.h"
+#include "engine/core/prefetch.h"
 #include "kernels/check.h"
 
 namespace quire {
@@ -23,7 +24,7 @@ std::span<const BlockId> BlockManager::table(RequestId request) const {
 
 int BlockManager::num_private_blocks(RequestId request, std::span<const BlockId> except) const {
   const auto held = table(request);
-  for (const BlockId block : held) __builtin_prefetch(&at(block));
+  for (const BlockId block : held) prefetch_line(&at(block));
   return static_cast<int>(std::ranges::count_if(held, [&](BlockId block) {
     return at(block).ref_count == 1 && !std::ranges::binary_search(except, block);
   }));
@@ -239,7 +240,7 @@ void BlockManager::free(RequestId request) {
 void BlockManager::prefetch_free(int num_taken) const {
   if (free_.size() >= num_taken || index_ == nullptr) return;
   for (const BlockId victim : index_->prefetch_victims(num_taken - free_.size())) {
-    __builtin_prefetch(&at(victim));
+    prefetch_line(&at(victim));
     free_.prefetch(victim);
   }
 }
@@ -253,7 +254,7 @@ void BlockManager::prefetch_publish(Request& request, int num_tokens) const {
 }
 
 void BlockManager::prefetch(std::span<const BlockId> blocks) const {
-  for (const BlockId block : blocks) __builtin_prefetch(&at(block));
+  for (const BlockId block : blocks) prefetch_line(&at(block));
   if (index_ != nullptr) index_->prefetch(blocks);
 }
 

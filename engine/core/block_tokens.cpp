@@ -10,15 +10,16 @@ int common_length(std::span<const TokenId> a, std::span<const TokenId> b) {
   return static_cast<int>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
-BlockTokens::BlockTokens(int num_blocks, int block_size)
+BlockTokens::BlockTokens(int num_blocks, int block_size, Lengths lengths)
     : block_size_(static_cast<std::size_t>(block_size)),
       tokens_(static_cast<std::size_t>(num_blocks) * block_size_),
-      lengths_(static_cast<std::size_t>(num_blocks), 0) {}
+      lengths_(lengths == kAny ? static_cast<std::size_t>(num_blocks) : 0, 0) {}
 
 void BlockTokens::set(BlockId block, std::span<const TokenId> tokens) {
   QUIRE_CHECK(tokens.size() <= block_size_, tokens.size(), block_size_);
+  QUIRE_CHECK(!lengths_.empty() || tokens.size() == block_size_, tokens.size(), block_size_);
   std::ranges::copy(tokens, tokens_.begin() + static_cast<std::ptrdiff_t>(at(block) * block_size_));
-  lengths_[at(block)] = static_cast<std::uint32_t>(tokens.size());
+  if (!lengths_.empty()) lengths_[at(block)] = static_cast<std::uint32_t>(tokens.size());
 }
 
 bool TokenOrder::less(Span a, Span b) {

@@ -15,12 +15,17 @@ int common_length(std::span<const TokenId> a, std::span<const TokenId> b);
 // Which tokens each indexed block holds. What both prefix indexes find near misses with.
 class BlockTokens {
  public:
-  BlockTokens(int num_blocks, int block_size);
+  enum Lengths { kAny, kWhole };
+  // kWhole: every block that is set is full.
+  BlockTokens(int num_blocks, int block_size, Lengths lengths = kAny);
 
+  int num_blocks() const { return static_cast<int>(tokens_.size() / block_size_); }
   void set(BlockId block, std::span<const TokenId> tokens);  // at most block_size
-  void forget(BlockId block) { lengths_[at(block)] = 0; }
-  std::span<const TokenId> of(BlockId block) const {  // empty: none known
-    return {tokens_.data() + at(block) * block_size_, lengths_[at(block)]};
+  void forget(BlockId block) { lengths_[at(block)] = 0; }    // not under kWhole
+  // Empty: none known; under kWhole only of blocks that were set.
+  std::span<const TokenId> of(BlockId block) const {
+    return {tokens_.data() + at(block) * block_size_,
+            lengths_.empty() ? block_size_ : lengths_[at(block)]};
   }
 
  private:
@@ -28,7 +33,7 @@ class BlockTokens {
 
   const std::size_t block_size_;
   LargeVector<TokenId> tokens_;         // [num_blocks, block_size]
-  std::vector<std::uint32_t> lengths_;  // [num_blocks]
+  std::vector<std::uint32_t> lengths_;  // [num_blocks]; empty under kWhole
 };
 
 // Blocks by their tokens, a prefix before what it begins. Neither the tokens of a block that is in

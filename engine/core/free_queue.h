@@ -2,6 +2,7 @@
 
 #include "engine/core/ids.h"
 #include "engine/core/large_pages.h"
+#include "engine/core/prefetch.h"
 
 namespace quire {
 
@@ -18,7 +19,7 @@ class FreeQueue {
   // The block behind `block`, kNoBlock at the end.
   BlockId after(BlockId block) const;
 
-  void prefetch(BlockId block) const { __builtin_prefetch(&links_[at(block)]); }
+  void prefetch(BlockId block) const { prefetch_line(&links_[at(block)]); }
   void push_front(BlockId block) { link(block, sentinel(), links_.back().next); }
   void push_back(BlockId block) { link(block, links_.back().previous, sentinel()); }
   void remove(BlockId block);

@@ -7,6 +7,7 @@
 #include "engine/core/block_tokens.h"
 #include "engine/core/free_queue.h"
 #include "engine/core/large_pages.h"
+#include "engine/core/prefetch.h"
 #include "engine/core/prefix_index.h"
 #include "kernels/check.h"
 
@@ -61,6 +62,12 @@ class Continuations {
     many_.reset();
   }
 
+  template <typename F>
+  void for_each(const F& f) const {
+    if (only_ != kNoBlock) f(only_);
+    if (many_) std::ranges::for_each(*many_, f);
+  }
+
   Closest closest_to(std::span<const TokenId> wanted, const BlockTokens& tokens) const {
     if (many_) return closest(*many_, wanted);
     if (only_ == kNoBlock) return {};
@@ -72,68 +79,96 @@ class Continuations {
   std::unique_ptr<Siblings> many_;  // null, or at least two
 };
 
-// What a hash names. Blocks outlive those before them, so one of the two may be missing; with
-// neither it is not kept.
-struct Node {
+// What a hash names. Alone on its line: a step touches many at random.
+struct alignas(64) Node {
   BlockHash hash{};
-  BlockId block = kNoBlock;  // the block that ends it
+  NodeId before = kNoNode;  // what it continues; only blocks have it
   Continuations next;
 };
 
-// Nodes by hash: an open-addressing table beside the nodes themselves, so that a lookup touches one
-// line of each. All memory is taken at once: growing would stall a step.
+// Nodes by hash: an open-addressing table beside the nodes themselves. An indexed block's node has
+// the block's number. Blocks outlive those before them, and a prefix begins with none: a hash that
+// indexed blocks continue while no block ends it has one of as many further nodes. All memory is
+// taken at once: growing would stall a step.
 class NodeTable {
  public:
-  explicit NodeTable(int capacity)
-      : nodes_(static_cast<std::size_t>(capacity)),
-        slots_(std::bit_ceil(2 * static_cast<std::size_t>(capacity))),
+  explicit NodeTable(int num_blocks)
+      : num_blocks_(num_blocks),
+        nodes_(2 * static_cast<std::size_t>(num_blocks)),
+        slots_(std::bit_ceil(4 * static_cast<std::size_t>(num_blocks))),
         mask_(slots_.size() - 1) {
     clear();
   }
 
   Node& operator[](NodeId id) { return nodes_[static_cast<std::size_t>(id)]; }
   const Node& operator[](NodeId id) const { return nodes_[static_cast<std::size_t>(id)]; }
+  static NodeId of(BlockId block) { return index(block); }
+  bool is_block(NodeId id) const { return id != kNoNode && id < num_blocks_; }
 
   NodeId find(const BlockHash& hash) const { return slots_[slot_of(hash)].node; }
 
+  // The node of `hash`, a bare one if there was none.
   NodeId find_or_add(const BlockHash& hash) {
     Slot& slot = slots_[slot_of(hash)];
     if (slot.node != kNoNode) return slot.node;
-    QUIRE_CHECK(!unused_.empty());
-    slot = {unused_.back(), tag_of(hash)};
-    unused_.pop_back();
+    slot = {take_bare(), tag_of(hash)};
     (*this)[slot.node].hash = hash;
     return slot.node;
   }
 
-  void remove(NodeId id) {
-    std::size_t hole = slot_of((*this)[id].hash);
-    QUIRE_CHECK(slots_[hole].node == id, id);
-    // Whatever was displaced past the hole moves up, so that no lookup ends at it too early.
-    for (std::size_t at = next(hole); slots_[at].node != kNoNode; at = next(at)) {
-      if (((at - slots_[at].tag) & mask_) < ((at - hole) & mask_)) continue;
-      slots_[hole] = slots_[at];
-      hole = at;
+  // Gives `block` the node of `hash`, with what continues it; false if another block has it.
+  bool occupy(const BlockHash& hash, BlockId block) {
+    Slot& slot = slots_[slot_of(hash)];
+    if (is_block(slot.node)) return false;
+    if (slot.node == kNoNode)
+      slot.tag = tag_of(hash);
+    else
+      drop_bare(slot.node, of(block));
+    slot.node = of(block);
+    (*this)[slot.node].hash = hash;
+    return true;
+  }
+
+  // Takes the node from `block`. It stays a bare one while blocks continue it.
+  void vacate(BlockId block) {
+    Node& node = (*this)[of(block)];
+    const std::size_t slot = slot_of(node.hash);
+    QUIRE_CHECK(slots_[slot].node == of(block), index(block));
+    if (node.next.empty()) {
+      empty_slot(slot);
+    } else {
+      const NodeId bare = take_bare();
+      (*this)[bare].hash = node.hash;
+      move_continuations(node, bare);
+      slots_[slot].node = bare;
     }
-    slots_[hole] = {};
-    (*this)[id] = {};
-    unused_.push_back(id);
+    node.hash = {};
+    node.before = kNoNode;
+  }
+
+  // Removes a bare node.
+  void remove(NodeId bare) {
+    const std::size_t slot = slot_of((*this)[bare].hash);
+    QUIRE_CHECK(slots_[slot].node == bare && !is_block(bare), bare);
+    empty_slot(slot);
+    (*this)[bare] = {};
+    unused_.push_back(bare);
   }
 
   void clear() {
     std::ranges::fill(slots_, Slot{});
     for (Node& node : nodes_) node = {};
-    unused_.resize(nodes_.size());
-    std::iota(unused_.rbegin(), unused_.rend(), 0);
+    unused_.resize(static_cast<std::size_t>(num_blocks_));
+    std::iota(unused_.rbegin(), unused_.rend(), num_blocks_);
   }
 
-  void prefetch(NodeId id) const { __builtin_prefetch(&(*this)[id]); }
-  void prefetch_slot(const BlockHash& hash) const {
-    __builtin_prefetch(&slots_[tag_of(hash) & mask_]);
-  }
+  void prefetch(NodeId id) const { prefetch_line(&(*this)[id]); }
+  void prefetch_slot(const BlockHash& hash) const { prefetch_line(&slots_[tag_of(hash) & mask_]); }
 
-  const LargeVector<Node>& nodes() const { return nodes_; }
-  int size() const { return static_cast<int>(nodes_.size() - unused_.size()); }
+  int num_bare() const { return num_blocks_ - static_cast<int>(unused_.size()); }
+  std::span<const Node> bare() const {
+    return std::span(nodes_).subspan(static_cast<std::size_t>(num_blocks_));
+  }
 
  private:
   struct Slot {
@@ -153,9 +188,35 @@ class NodeTable {
       if (slots_[at].tag == tag && same((*this)[slots_[at].node].hash, hash)) break;
     return at;
   }
+  // Whatever was displaced past the hole moves up, so that no lookup ends at it too early.
+  void empty_slot(std::size_t hole) {
+    for (std::size_t at = next(hole); slots_[at].node != kNoNode; at = next(at)) {
+      if (((at - slots_[at].tag) & mask_) < ((at - hole) & mask_)) continue;
+      slots_[hole] = slots_[at];
+      hole = at;
+    }
+    slots_[hole] = {};
+  }
 
-  LargeVector<Node> nodes_;
-  std::vector<NodeId> unused_;  // the last is taken first
+  NodeId take_bare() {
+    QUIRE_CHECK(!unused_.empty());
+    const NodeId bare = unused_.back();
+    unused_.pop_back();
+    return bare;
+  }
+  void drop_bare(NodeId bare, NodeId heir) {
+    move_continuations((*this)[bare], heir);
+    (*this)[bare] = {};
+    unused_.push_back(bare);
+  }
+  void move_continuations(Node& from, NodeId to) {
+    from.next.for_each([&](BlockId block) { (*this)[of(block)].before = to; });
+    (*this)[to].next = std::exchange(from.next, {});
+  }
+
+  const NodeId num_blocks_;
+  LargeVector<Node> nodes_;     // [2 * num_blocks], the blocks' first
+  std::vector<NodeId> unused_;  // bare ones; the last is taken first
   LargeVector<Slot> slots_;     // at most half full
   std::size_t mask_;
 };
@@ -164,9 +225,8 @@ class HashChainIndex : public PrefixIndex {
  public:
   HashChainIndex(int num_blocks, int block_size)
       : block_size_(block_size),
-        tokens_(num_blocks, block_size),
-        nodes_(2 * num_blocks),  // of each block the one it ends and the one it continues
-        places_(static_cast<std::size_t>(num_blocks)),
+        tokens_(num_blocks, block_size, BlockTokens::kWhole),
+        nodes_(num_blocks),
         released_(num_blocks) {
     while (released_.size() > 0) released_.remove(released_.front());
   }
@@ -175,7 +235,9 @@ class HashChainIndex : public PrefixIndex {
   bool insert(const PrefixKey& key, int position, int num_tokens, BlockId block) override;
   bool partial_blocks() const override { return false; }
   std::vector<BlockId> erase(BlockId block) override;
-  bool contains(BlockId block) const override { return place(block).own != kNoNode; }
+  bool contains(BlockId block) const override {
+    return nodes_[NodeTable::of(block)].before != kNoNode;
+  }
   void clear() override;
   int size() const override { return size_; }
 
@@ -194,27 +256,14 @@ class HashChainIndex : public PrefixIndex {
   void check_integrity() const override;
 
  private:
-  struct Place {
-    NodeId own = kNoNode;     // what the block ends; none: not indexed
-    NodeId before = kNoNode;  // what it continues
-  };
-
-  Place& place(BlockId block) { return places_[static_cast<std::size_t>(index(block))]; }
-  const Place& place(BlockId block) const {
-    return places_[static_cast<std::size_t>(index(block))];
-  }
   NodeId node_before(const PrefixKey& key, std::size_t at);
-  void drop_if_unused(NodeId id) {
-    if (nodes_[id].block == kNoBlock && nodes_[id].next.empty()) nodes_.remove(id);
-  }
 
   const int block_size_;
   BlockTokens tokens_;
   NodeTable nodes_;
-  std::vector<Place> places_;  // by block
   int size_ = 0;
-  FreeQueue released_;         // in the order they were released
-  NodeId last_own_ = kNoNode;  // of the block inserted last
+  FreeQueue released_;     // in the order they were released
+  NodeId last_ = kNoNode;  // of the block inserted last
 };
 
 PrefixMatch HashChainIndex::match(const PrefixKey& key, int max_tokens) const {
@@ -225,13 +274,13 @@ PrefixMatch HashChainIndex::match(const PrefixKey& key, int max_tokens) const {
   int n = 0;
   for (; n < whole; ++n) {
     const NodeId next = nodes_.find(key.chain[static_cast<std::size_t>(n)]);
-    if (next == kNoNode || nodes_[next].block == kNoBlock) break;
+    if (!nodes_.is_block(next)) break;
     if (n == 0) {
       found.blocks.reserve(static_cast<std::size_t>(whole));
       prefetch_insert(key, 1, std::min(whole, kLookahead + 1));
     }
     if (n + kLookahead < whole) prefetch_insert(key, n + kLookahead, n + kLookahead + 1);
-    found.blocks.push_back(nodes_[next].block);
+    found.blocks.push_back(BlockId{next});
     here = next;
   }
   const auto wanted = wanted_tokens(key, n, block_size_, max_tokens);
@@ -244,23 +293,21 @@ PrefixMatch HashChainIndex::match(const PrefixKey& key, int max_tokens) const {
 // Blocks are inserted one behind the other, so the last one is nearly always it.
 NodeId HashChainIndex::node_before(const PrefixKey& key, std::size_t at) {
   const BlockHash& hash = at == 0 ? key.root : key.chain[at - 1];
-  const bool known = last_own_ != kNoNode && nodes_[last_own_].block != kNoBlock &&
-                     same(nodes_[last_own_].hash, hash);
-  return known ? last_own_ : nodes_.find_or_add(hash);
+  const bool known =
+      last_ != kNoNode && nodes_[last_].before != kNoNode && same(nodes_[last_].hash, hash);
+  return known ? last_ : nodes_.find_or_add(hash);
 }
 
 bool HashChainIndex::insert(const PrefixKey& key, int position, int num_tokens, BlockId block) {
   QUIRE_CHECK(num_tokens == block_size_, num_tokens);
   QUIRE_CHECK(!contains(block), index(block));
   const auto at = static_cast<std::size_t>(position);
-  const NodeId own = nodes_.find_or_add(key.chain[at]);
-  if (nodes_[own].block != kNoBlock) return false;
+  if (!nodes_.occupy(key.chain[at], block)) return false;
   const NodeId before = node_before(key, at);
   tokens_.set(block, wanted_tokens(key, position, block_size_, (position + 1) * block_size_));
-  nodes_[own].block = block;
   nodes_[before].next.insert(block, tokens_);
-  place(block) = {own, before};
-  last_own_ = own;
+  last_ = NodeTable::of(block);
+  nodes_[last_].before = before;
   ++size_;
   return true;
 }
@@ -268,18 +315,17 @@ bool HashChainIndex::insert(const PrefixKey& key, int position, int num_tokens, 
 std::vector<BlockId> HashChainIndex::erase(BlockId block) {
   if (!contains(block)) return {};
   if (released_.contains(block)) released_.remove(block);
-  const Place was = std::exchange(place(block), Place{});
-  nodes_[was.own].block = kNoBlock;
-  nodes_[was.before].next.erase(block);
-  drop_if_unused(was.own);
-  drop_if_unused(was.before);
+  const NodeId before = nodes_[NodeTable::of(block)].before;
+  nodes_[before].next.erase(block);
+  if (!nodes_.is_block(before) && nodes_[before].next.empty()) nodes_.remove(before);
+  nodes_.vacate(block);
   --size_;
   return {block};
 }
 
 void HashChainIndex::prefetch(std::span<const BlockId> blocks) const {
   for (const BlockId block : blocks) {
-    __builtin_prefetch(&place(block));
+    nodes_.prefetch(NodeTable::of(block));
     released_.prefetch(block);
   }
 }
@@ -289,11 +335,9 @@ std::vector<BlockId> HashChainIndex::prefetch_victims(int count) const {
   victims.reserve(static_cast<std::size_t>(std::min(count, released_.size())));
   for (BlockId b = victim(); b != kNoBlock && count > 0; b = released_.after(b), --count) {
     victims.push_back(b);
-    __builtin_prefetch(&place(b));
+    nodes_.prefetch(NodeTable::of(b));
   }
-  // One round per level of indirection.
-  for (const BlockId b : victims) nodes_.prefetch(place(b).own);
-  for (const BlockId b : victims) nodes_.prefetch_slot(nodes_[place(b).own].hash);
+  for (const BlockId b : victims) nodes_.prefetch_slot(nodes_[NodeTable::of(b)].hash);
   return victims;
 }
 
@@ -304,36 +348,33 @@ void HashChainIndex::prefetch_insert(const PrefixKey& key, int begin, int end) c
 void HashChainIndex::clear() {
   while (released_.size() > 0) released_.remove(released_.front());
   nodes_.clear();
-  places_.assign(places_.size(), {});
   size_ = 0;
 }
 
 void HashChainIndex::check_integrity() const {
-  int indexed = 0, queued = 0;
-  for (std::size_t b = 0; b < places_.size(); ++b) {
-    const BlockId block{static_cast<std::int32_t>(b)};
+  int indexed = 0, queued = 0, continuations = 0;
+  for (int b = 0; b < tokens_.num_blocks(); ++b) {
+    const BlockId block{b};
+    const Node& node = nodes_[NodeTable::of(block)];
     if (released_.contains(block)) ++queued;
+    continuations += node.next.size();
     if (!contains(block)) {
-      QUIRE_CHECK(!released_.contains(block), b);
+      QUIRE_CHECK(!released_.contains(block) && node.next.empty(), b);
       continue;
     }
     ++indexed;
-    const auto& [own, before] = place(block);
-    QUIRE_CHECK(nodes_.find(nodes_[own].hash) == own && nodes_[own].block == block, b);
-    QUIRE_CHECK(nodes_.find(nodes_[before].hash) == before, b);
-    QUIRE_CHECK(nodes_[before].next.contains(block), b);
-    QUIRE_CHECK(static_cast<int>(tokens_.of(block).size()) == block_size_, b);
+    QUIRE_CHECK(nodes_.find(node.hash) == NodeTable::of(block), b);
+    QUIRE_CHECK(nodes_.find(nodes_[node.before].hash) == node.before, b);
+    QUIRE_CHECK(nodes_[node.before].next.contains(block), b);
   }
-  int kept = 0, ends = 0, continuations = 0;
-  for (const Node& node : nodes_.nodes()) {
-    if (node.block == kNoBlock && node.next.empty()) continue;
-    ++kept;
-    ends += node.block == kNoBlock ? 0 : 1;
+  int bare = 0;
+  for (const Node& node : nodes_.bare()) {
+    QUIRE_CHECK(node.before == kNoNode);
+    if (!node.next.empty()) ++bare;
     continuations += node.next.size();
   }
-  QUIRE_CHECK(kept == nodes_.size(), kept, nodes_.size());
-  QUIRE_CHECK(indexed == size_ && ends == size_ && continuations == size_, indexed, size_, ends,
-              continuations);
+  QUIRE_CHECK(bare == nodes_.num_bare(), bare, nodes_.num_bare());
+  QUIRE_CHECK(indexed == size_ && continuations == size_, indexed, size_, continuations);
   QUIRE_CHECK(queued == released_.size(), queued, released_.size());
 }
 

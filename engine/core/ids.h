@@ -3,6 +3,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 
 namespace quire {
@@ -29,8 +30,8 @@ using BlockHash = std::array<std::uint8_t, 16>;
 // The digest is uniform, so its first bytes serve as the table hash.
 struct BlockHashHasher {
   std::size_t operator()(const BlockHash& hash) const {
-    std::size_t value = 0;
-    for (int i = 0; i < 8; ++i) value |= static_cast<std::size_t>(hash[i]) << (8 * i);
+    std::uint64_t value = 0;
+    std::memcpy(&value, hash.data(), sizeof value);
     return value;
   }
 };
