@@ -105,6 +105,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   });
 
   add_model_bench(*bench, exit_code);
+  add_perplexity_bench(*bench, exit_code);
   add_simulation_benches(*bench, exit_code);
   add_serving_benches(*bench, exit_code);
 }
