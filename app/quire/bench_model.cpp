@@ -1,19 +1,14 @@
-#include "engine/runner/bench_model.h"
-
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "app/quire/bench_commands.h"
 #include "app/quire/commands.h"
+#include "engine/runner/bench_model_json.h"
 
 namespace quire {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kMaxTokens = 1 << 20;
 
@@ -44,53 +39,6 @@ ModelBenchOptions options_of(const ModelBenchFlags& flags, int context_length) {
   return o;
 }
 
-const char* kind_name(ModelBenchKind kind) {
-  switch (kind) {
-    case ModelBenchKind::kPrefill:
-      return "prefill";
-    case ModelBenchKind::kDecode:
-      return "decode";
-    case ModelBenchKind::kParallel:
-      return "parallel";
-    case ModelBenchKind::kSharedPrefix:
-      return "shared_prefix";
-  }
-  return "";
-}
-
-// What `size` counts.
-const char* size_name(ModelBenchKind kind) {
-  switch (kind) {
-    case ModelBenchKind::kPrefill:
-      return "prompt";
-    case ModelBenchKind::kDecode:
-      return "depth";
-    case ModelBenchKind::kParallel:
-      return "streams";
-    case ModelBenchKind::kSharedPrefix:
-      return "requests";
-  }
-  return "";
-}
-
-Json series_json(const ModelBenchSeries& s) {
-  const Spread tok_s = rate(s), seconds = spread(s.seconds);
-  Json json = {{size_name(s.kind), s.size}};
-  if (s.kind == ModelBenchKind::kParallel) json["depth"] = s.depth;
-  json.update({{"tokens", s.tokens},
-               {"steps", s.steps},
-               {"prompt_tokens", s.prompt_tokens},
-               {"cached_tokens", s.cached_tokens},
-               {"tok_s", tok_s.median},
-               {"tok_s_min", tok_s.min},
-               {"tok_s_max", tok_s.max},
-               {"step_ms", seconds.median * 1e3 / s.steps},
-               {"wall_s", seconds.median},
-               {"rounds_s", s.seconds},
-               {"rounds_cpu_s", s.cpu_seconds}});
-  return json;
-}
-
 void print_table(const std::vector<ModelBenchSeries>& all, int rounds) {
   fmt::print("medians of {} rounds (slowest..fastest)\n", rounds);
   for (const ModelBenchSeries& s : all) {
@@ -114,13 +62,8 @@ bool next_line() {
   return static_cast<bool>(std::getline(std::cin, line));
 }
 
-void print_round(const ModelBenchSeries& s) {
-  print_json({{"kind", kind_name(s.kind)},
-              {"size", s.size},
-              {"round", s.seconds.size()},
-              {"tokens", s.tokens},
-              {"seconds", s.seconds.back()},
-              {"cpu_seconds", s.cpu_seconds.back()}});
+void print_round(const ModelBenchSeries& series) {
+  fmt::print("{}\n", model_bench_round_json(series));
   std::fflush(stdout);
 }
 
@@ -146,17 +89,8 @@ int bench_model(const ModelBenchFlags& flags) {
     print_table(*result, options.rounds);
     return kExitOk;
   }
-  Json json = {{"model", (*model)->weights.name},
-               {"description", (*model)->weights.description},
-               {"backend", device},
-               {"rounds", options.rounds},
-               {"decode_tokens", options.decode_tokens},
-               {"shared_prefix_tokens", options.shared_prefix}};
-  for (const char* kind : {"prefill", "decode", "parallel", "shared_prefix"})
-    json[kind] = Json::array();
-  for (const ModelBenchSeries& series : *result)
-    json[kind_name(series.kind)].push_back(series_json(series));
-  print_json(json);
+  fmt::print("{}\n", model_bench_json({(*model)->weights.name, (*model)->weights.description,
+                                       device, options, *result}));
   return kExitOk;
 }
 

@@ -98,7 +98,7 @@ def cases(options):
     yield ["--prompt", "none", "--depth", "none", "--parallel", str(n), "--shared-prefix", str(prefix)], shared
 
 
-def measure(options, model, peer, results):
+def measure(options, model, peer, results, save):
     for arguments, group in cases(options):
         if not group:
             continue
@@ -119,6 +119,7 @@ def measure(options, model, peer, results):
             for row, (label, _) in zip(rows, works):
                 row["others"] = load.stop()
                 print(f"{pathlib.Path(model).name:24} {name + label:40} {summary(row)}", file=sys.stderr, flush=True)
+            save()
         quire.close()
 
 
@@ -194,6 +195,11 @@ def main():
     results = {}
     if options.results and options.results.exists():
         results = json.loads(options.results.read_text())
+
+    def save():
+        if options.results:
+            options.results.write_text(json.dumps(results))
+
     streams = max(options.parallel + [options.shared_requests])
     room = max([max(options.depth + [0]) + STEPS, *options.prefill,
                 max(options.parallel + [0]) * (options.parallel_depth + STEPS),
@@ -201,10 +207,8 @@ def main():
     for model in options.models:
         peer = peer_module.Peer(model, options.threads, room + 256, streams)
         peer.prefill(64)  # warm-up
-        measure(options, model, peer, results.setdefault(pathlib.Path(model).stem, {}))
+        measure(options, model, peer, results.setdefault(pathlib.Path(model).stem, {}), save)
         peer.close()
-        if options.results:
-            options.results.write_text(json.dumps(results))
     print(table(results, header))
 
 

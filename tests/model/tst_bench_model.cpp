@@ -1,4 +1,6 @@
-#include "engine/runner/bench_model.h"
+#include <nlohmann/json.hpp>
+
+#include "engine/runner/bench_model_json.h"
 #include "tests/model/hooked_backend.h"
 #include "tests/model/support.h"
 #include "tests/support/test_main.h"
@@ -175,6 +177,39 @@ class TestBenchModel : public QObject {
     for (const char* bad : {"", ",", "1,", ",1", "1,,2", "0", "10", "-1", "1 ", "x",
                             "99999999999999999999", "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1", "none,1"})
       QVERIFY2(!parse_bench_list(bad, 1, 9).ok(), bad);
+  }
+
+  void jsonHasTheFieldsThatAreDocumented() {
+    auto tiny = test::make_tiny(test::make_backend("cpu", 1));
+    const ModelBenchOptions options = small_options();
+    std::vector<std::string> rounds;
+    auto result = run_model_bench(*tiny.model, options, {}, [&](const auto& series) {
+      rounds.push_back(model_bench_round_json(series));
+    });
+    QVERIFY(result.ok());
+    const auto json = nlohmann::json::parse(
+        model_bench_json({"a \xff name", "described", "device", options, std::move(*result)}));
+    QCOMPARE(json["decode_tokens"].get<int>(), options.decode_tokens);
+    QCOMPARE(json["shared_prefix_tokens"].get<int>(), options.shared_prefix);
+    for (const auto& [list, size, count] :
+         {std::tuple{"prefill", "prompt", 2}, std::tuple{"decode", "depth", 2},
+          std::tuple{"parallel", "streams", 2}, std::tuple{"shared_prefix", "requests", 1}}) {
+      QCOMPARE(static_cast<int>(json[list].size()), count);
+      for (const auto& entry : json[list]) {
+        for (const char* field : {size, "tokens", "steps", "prompt_tokens", "cached_tokens",
+                                  "tok_s", "tok_s_min", "tok_s_max", "step_ms", "wall_s"})
+          QVERIFY2(entry[field].is_number(), field);
+        QCOMPARE(static_cast<int>(entry["rounds_s"].size()), options.rounds);
+        QCOMPARE(static_cast<int>(entry["rounds_cpu_s"].size()), options.rounds);
+      }
+    }
+    QCOMPARE(json["parallel"][1]["depth"].get<int>(), options.parallel_depth);
+    QCOMPARE(static_cast<int>(rounds.size()), 7 * options.rounds);
+    const auto last = nlohmann::json::parse(rounds.back());
+    QCOMPARE(last["kind"].get<std::string>(), std::string("shared_prefix"));
+    QCOMPARE(last["size"].get<int>(), 4);
+    QCOMPARE(last["round"].get<int>(), options.rounds);
+    QVERIFY(last["seconds"].get<double>() > 0 && last["cpu_seconds"].get<double>() > 0);
   }
 
   void spreadIsOfTheSortedValues() {
