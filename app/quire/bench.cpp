@@ -6,7 +6,6 @@
 #include "app/quire/bench_commands.h"
 #include "app/quire/commands.h"
 #include "engine/runner/bench_core.h"
-#include "engine/runner/bench_model.h"
 #include "kernels/limits.h"
 
 namespace quire {
@@ -41,49 +40,6 @@ int bench_core(int requests, const ModelFlags& flags) {
   });
   if (!equal) print_error("the engines' outputs differ");
   return equal ? kExitOk : kExitMismatch;
-}
-
-struct ModelBenchFlags {
-  ModelFlags model;
-  std::string what;
-  ModelBenchOptions options;
-  bool json = false;
-};
-
-int bench_model(const ModelBenchFlags& flags) {
-  auto model = load_bare(flags.what, flags.model);
-  if (!model.ok()) {
-    print_error(model.error().message);
-    return kExitModel;
-  }
-  auto result = run_model_bench(*(*model)->weights.model, flags.options);
-  if (!result.ok()) {
-    print_error(result.error().message);
-    return kExitFailure;
-  }
-  const std::string backend = (*model)->backend->name() + ": " + (*model)->backend->description();
-  if (flags.json) {
-    Json json = {{"model", (*model)->weights.name},
-                 {"description", (*model)->weights.description},
-                 {"backend", backend},
-                 {"prefill_tokens", flags.options.prefill_tokens},
-                 {"decode_tokens", flags.options.decode_tokens},
-                 {"depth", flags.options.depth},
-                 {"rounds", flags.options.rounds},
-                 {"prefill_tok_s", result->prefill_tok_s},
-                 {"decode_tok_s", result->decode_tok_s},
-                 {"prefill_rounds_tok_s", result->prefill_rounds_tok_s},
-                 {"decode_rounds_tok_s", result->decode_rounds_tok_s}};
-    fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
-  } else {
-    fmt::print("{} ({}), {}\n", (*model)->weights.name, (*model)->weights.description, backend);
-    fmt::print(
-        "prefill of {:>5}: {:8.1f} tok/s\ndecode of  {:>5}: {:8.1f} tok/s   (medians of {} "
-        "rounds)\n",
-        flags.options.prefill_tokens, result->prefill_tok_s, flags.options.decode_tokens,
-        result->decode_tok_s, flags.options.rounds);
-  }
-  return kExitOk;
 }
 
 int bench_limits(int threads, bool as_json) {
@@ -148,34 +104,8 @@ void add_bench(CLI::App& app, int& exit_code) {
     exit_code = bench_limits(limits_flags->threads, limits_flags->json);
   });
 
-  auto flags = std::make_shared<ModelBenchFlags>();
-  CLI::App* model = bench->add_subcommand("model", "Prefill and decode speed of one stream");
-  model
-      ->add_option("model", flags->what,
-                   "starter, builtin:tiny, a file, a folder or a library name")
-      ->required();
-  model->add_option("--prompt", flags->options.prefill_tokens, "Prompt tokens")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  model->add_option("--decode", flags->options.decode_tokens, "Tokens decoded")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  model->add_option("--depth", flags->options.depth, "Tokens in the cache before either begins")
-      ->check(CLI::Range(0, 1 << 20))
-      ->capture_default_str();
-  model->add_option("--rounds", flags->options.rounds, "Rounds, after one that is not counted")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  model
-      ->add_option("--threads", flags->model.load.num_threads, "Threads; 0 = one per physical core")
-      ->check(CLI::Range(0, 1024));
-  model->add_option("--backend", flags->model.load.backend)
-      ->check(CLI::IsMember({"cpu", "reference"}))
-      ->capture_default_str();
-  add_kv_cache_dtype(*model, flags->model.load);
-  model->add_flag("--json", flags->json, "One JSON object");
-  model->callback([flags, &exit_code] { exit_code = bench_model(*flags); });
-
+  add_model_bench(*bench, exit_code);
+  add_perplexity_bench(*bench, exit_code);
   add_simulation_benches(*bench, exit_code);
   add_serving_benches(*bench, exit_code);
 }

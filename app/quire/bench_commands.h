@@ -41,6 +41,8 @@ nlohmann::ordered_json report_json(const ServingReport& report);
 nlohmann::ordered_json costs_json(const MachineCosts& costs);
 
 // Each adds some of `quire bench`'s subcommands.
+void add_model_bench(CLI::App& bench, int& exit_code);
+void add_perplexity_bench(CLI::App& bench, int& exit_code);
 void add_simulation_benches(CLI::App& bench, int& exit_code);
 void add_serving_benches(CLI::App& bench, int& exit_code);
 

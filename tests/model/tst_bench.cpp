@@ -1,5 +1,4 @@
 #include "engine/runner/bench_core.h"
-#include "engine/runner/bench_model.h"
 #include "tests/model/support.h"
 #include "tests/support/test_main.h"
 
@@ -38,18 +37,6 @@ class TestBench : public QObject {
     QCOMPARE(ample.preemptions, 0);
     QVERIFY(tight.preemptions > 0);
     QVERIFY(tight.steps > ample.steps);
-  }
-
-  void modelBenchCountsItsRounds() {
-    auto tiny = test::make_tiny(make_reference_backend());
-    const auto result = run_model_bench(
-        *tiny.model, {.prefill_tokens = 8, .decode_tokens = 4, .rounds = 3, .depth = 20});
-    QVERIFY(result.ok());
-    QCOMPARE(result->prefill_rounds_tok_s.size(), std::size_t{3});
-    QCOMPARE(result->decode_rounds_tok_s.size(), std::size_t{3});
-    QVERIFY(result->prefill_tok_s > 0 && result->decode_tok_s > 0);
-    QVERIFY(!run_model_bench(*tiny.model, {.prefill_tokens = 9000}).ok());
-    QVERIFY(!run_model_bench(*tiny.model, {.rounds = 0}).ok());
   }
 };
 
