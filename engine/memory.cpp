@@ -48,6 +48,19 @@ std::uint64_t free_memory_bytes() {
   return available;
 }
 
+ProcessMemory process_memory() {
+  ProcessMemory memory;
+  std::ifstream status("/proc/self/status");
+  for (std::string key; status >> key;) {
+    std::uint64_t* const target = key == "VmRSS:"   ? &memory.resident_bytes
+                                  : key == "VmHWM:" ? &memory.peak_bytes
+                                                    : nullptr;
+    if (target != nullptr && status >> *target) *target *= 1024;
+    status.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return memory;
+}
+
 std::string readable_bytes(double bytes) {
   const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   int unit = 0;

@@ -38,6 +38,7 @@ struct RunningModel : HostedModel {
 
 Result<std::shared_ptr<HostedModel>> start_model(LoadJob& job, const ProgressCallback& progress) {
   auto model = std::make_shared<RunningModel>();
+  model->memory.program = process_memory().resident_bytes;
   QUIRE_TRY(model->backend, make_backend(job.options));
   QUIRE_TRY(model->weights, load_model(job.path, *model->backend, progress));
   FlatModel& flat = *model->weights.model;
@@ -61,10 +62,12 @@ Result<std::shared_ptr<HostedModel>> start_model(LoadJob& job, const ProgressCal
   model->backend_description = model->backend->name() + ": " + model->backend->description();
   model->template_note = model->weights.template_note;
   model->notes = std::move(chosen.notes);
+  for (std::string& warning : model->backend->warnings()) model->notes.push_back(warning);
   model->config = flat.config();
   model->num_parameters = model->weights.num_parameters;
-  model->weight_bytes = flat.weight_bytes();
-  model->kv_bytes = bytes_per_block * static_cast<std::size_t>(config.num_blocks);
+  model->memory.weights = flat.weight_bytes();
+  model->memory.kv_pool = bytes_per_block * static_cast<std::size_t>(config.num_blocks);
+  model->memory.buffers = flat.buffer_bytes();
   model->created_unix_s = std::chrono::duration_cast<std::chrono::seconds>(
                               std::chrono::system_clock::now().time_since_epoch())
                               .count();
@@ -75,6 +78,7 @@ Result<std::shared_ptr<HostedModel>> start_model(LoadJob& job, const ProgressCal
       {config, false, model->tokenizer->end_ids(), swap_us_per_block}, std::move(runner),
       std::make_unique<TextOutputProcessor>(*model->weights.tokenizer));
   model->engine = model->running_engine.get();
+  model->memory.resident = process_memory().resident_bytes;
   if (job.options.on_started) QUIRE_RETURN_IF_ERROR(job.options.on_started(*model));
   return std::shared_ptr<HostedModel>(std::move(model));
 }
@@ -324,6 +328,21 @@ Result<DType> kv_dtype_of(const std::string& name) {
                     "The KV cache can be kept as bf16, f16 or f32, not as '" + name + "'.");
 }
 
+Result<CpuPin> cpu_pin_of(const std::string& name) {
+  if (name == "none") return CpuPin::kNone;
+  if (name == "cores") return CpuPin::kCores;
+  return make_error(ErrorCode::kInvalidArgument,
+                    "Threads can be pinned to none or to cores, not to '" + name + "'.");
+}
+
+Result<CpuPriority> cpu_priority_of(const std::string& name) {
+  if (name == "low") return CpuPriority::kLow;
+  if (name == "normal") return CpuPriority::kNormal;
+  if (name == "high") return CpuPriority::kHigh;
+  return make_error(ErrorCode::kInvalidArgument,
+                    "The threads' priority can be low, normal or high, not '" + name + "'.");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options) {
@@ -336,10 +355,19 @@ Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options) {
   BackendOptions backend_options;
   backend_options.num_threads = options.num_threads;
   if (const char* isa = std::getenv("QUIRE_CPU_ISA")) backend_options.isa = isa;
+  QUIRE_TRY(backend_options.cpu_pin, cpu_pin_of(options.cpu_pin));
+  QUIRE_TRY(backend_options.cpu_priority, cpu_priority_of(options.cpu_priority));
   QUIRE_TRY(backend_options.kv_dtype, kv_dtype_of(options.kv_cache_dtype));
   std::unique_ptr<Backend> backend = make_cpu_backend(backend_options, error);
   if (!backend) return make_error(ErrorCode::kInvalidArgument, error);
   return backend;
+}
+
+std::string describe_memory(const MemoryUse& use) {
+  const auto text = [](std::size_t bytes) { return readable_bytes(static_cast<double>(bytes)); };
+  return "weights " + text(use.weights) + ", KV pool " + text(use.kv_pool) + ", buffers " +
+         text(use.buffers) + ", program " + text(use.program) + ": " + text(use.estimate()) +
+         " estimated, " + text(use.resident) + " resident";
 }
 
 std::shared_ptr<ModelHost> ModelHost::create() {

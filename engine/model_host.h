@@ -20,6 +20,8 @@ struct HostedModel;
 struct LoadOptions {
   std::string backend = "cpu";  // "cpu" or "reference"
   int num_threads = 0;
+  std::string cpu_pin = "none";         // of the cpu backend: "none" or "cores"
+  std::string cpu_priority = "normal";  // of the cpu backend: "low", "normal" or "high"
   std::string kv_cache_dtype = "bf16";  // of the cpu backend: "bf16", "f16" or "f32"
   int num_blocks = 0;                   // beats kv_cache_bytes
   std::uint64_t kv_cache_bytes = 0;     // 0: min(a quarter of free memory, 8 x context)
@@ -47,6 +49,19 @@ struct LoadOptions {
   std::function<Status(HostedModel&)> on_started;
 };
 
+// Where a model's memory goes, in bytes. The KV pool and the buffers are taken whole when the model
+// is loaded; memory to swap to is taken as it is used and not counted here.
+struct MemoryUse {
+  std::size_t program = 0;  // resident before the model was loaded
+  std::size_t weights = 0, kv_pool = 0;
+  std::size_t buffers = 0;   // activations of the largest step
+  std::size_t resident = 0;  // measured once it was loaded
+
+  std::size_t estimate() const { return program + weights + kv_pool + buffers; }
+};
+// "weights 93.8 MiB, KV pool 1.4 GiB, ...: 1.6 GiB estimated, 1.6 GiB resident".
+std::string describe_memory(const MemoryUse& use);
+
 // A model that is loaded and running. Shared by whoever uses it; the engine stops when the last
 // user lets go.
 struct HostedModel {
@@ -59,7 +74,7 @@ struct HostedModel {
   std::vector<std::string> notes;   // sentences on settings that were changed to fit
   ModelConfig config;
   std::int64_t num_parameters = 0;
-  std::size_t weight_bytes = 0, kv_bytes = 0;
+  MemoryUse memory;
   std::int64_t created_unix_s = 0;
   const Tokenizer* tokenizer = nullptr;
   const ChatTemplate* chat_template = nullptr;

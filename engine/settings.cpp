@@ -96,6 +96,8 @@ void read_prefill_chunk(FieldReader& reader, LoadOptions& load) {
 void read_load_options(FieldReader& reader, LoadOptions& load) {
   reader.read("backend", load.backend);
   reader.read("num_threads", load.num_threads);
+  reader.read("cpu_pin", load.cpu_pin);
+  reader.read("cpu_priority", load.cpu_priority);
   reader.read("kv_cache_dtype", load.kv_cache_dtype);
   reader.read("num_blocks", load.num_blocks);
   reader.read("kv_cache_bytes", load.kv_cache_bytes);
@@ -119,6 +121,8 @@ void read_load_options(FieldReader& reader, LoadOptions& load) {
 Json to_json(const LoadOptions& load) {
   Json json = {{"backend", load.backend},
                {"num_threads", load.num_threads},
+               {"cpu_pin", load.cpu_pin},
+               {"cpu_priority", load.cpu_priority},
                {"kv_cache_dtype", load.kv_cache_dtype},
                {"num_blocks", load.num_blocks},
                {"kv_cache_bytes", load.kv_cache_bytes},

@@ -109,11 +109,20 @@ struct QkvShape {
 
 enum class Activation : std::uint8_t { kSiluMul, kGeluTanhMul };  // act(gate) * up
 
+enum class CpuPin : std::uint8_t {
+  kNone,   // the system moves threads as it likes
+  kCores,  // each thread keeps to one CPU, on different physical cores as long as there are some
+};
+enum class CpuPriority : std::uint8_t { kLow, kNormal, kHigh };  // nice 10, as started, nice -10
+
 struct BackendOptions {
-  int num_threads = 0;  // 0 = physical cores
+  int num_threads = 0;  // 0 = physical cores the process may use
   std::string isa;  // "", "scalar", "avx2", "avx512": the highest instruction set to use; "" = what
                     // the CPU has
   DType kv_dtype = DType::kBF16;  // cpu: kBF16, kF16 or kF32; reference always keeps float32
+  // Of the threads that compute, the one that calls begin_step() included.
+  CpuPin cpu_pin = CpuPin::kNone;
+  CpuPriority cpu_priority = CpuPriority::kNormal;
 };
 
 // One device. Calls come from one thread at a time (the engine thread; loading may use another
@@ -124,12 +133,15 @@ class Backend {
 
   virtual std::string name() const = 0;         // "cpu" or "reference"
   virtual std::string description() const = 0;  // for people: "AVX2, 2 threads, KV in BF16"
+  // Sentences on settings the system did not grant.
+  virtual std::vector<std::string> warnings() const { return {}; }
 
   // Loading. `parts` are stacked by rows and share cols.
   virtual std::unique_ptr<Matrix> pack(std::span<const MatrixView> parts) = 0;
   // A matrix that only embed() will read; a backend may leave it where it is stored.
   virtual std::unique_ptr<Matrix> pack_table(const MatrixView& table) { return pack({&table, 1}); }
   virtual std::unique_ptr<Vector> upload(std::span<const float> values) = 0;
+  // What these two allocate is resident from then on: using it takes no more memory.
   virtual std::unique_ptr<Buffer> allocate(int max_rows, int width) = 0;
   virtual std::unique_ptr<KvPool> allocate_kv(const KvSpec& spec, int num_blocks,
                                               int block_size) = 0;

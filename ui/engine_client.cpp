@@ -30,8 +30,7 @@ std::shared_ptr<const ModelInfo> describe(const HostedModel& hosted) {
   info->templateNote = text(hosted.template_note);
   info->config = hosted.config;
   info->numParameters = hosted.num_parameters;
-  info->weightBytes = hosted.weight_bytes;
-  info->kvBytes = hosted.kv_bytes;
+  info->memory = hosted.memory;
   if (hosted.engine != nullptr) info->engine = hosted.engine->config();
   return info;
 }

@@ -24,7 +24,7 @@ struct ModelInfo {
   ModelConfig config;
   EngineConfig engine;
   qint64 numParameters = 0;
-  quint64 weightBytes = 0, kvBytes = 0;
+  MemoryUse memory;
 };
 
 // Progress of one answer. `text` is what is new since the last update of the same answer.

@@ -134,11 +134,25 @@ QWidget* EnginePage::buildReloadSettings() {
   connect(m_kvType, &QComboBox::currentIndexChanged, this, &EnginePage::updateButtons);
   m_threads = spin(0, 1024, 1, tr("automatic"),
                    tr("Threads that compute. Automatic: one per physical core."));
+  const auto choice = [&](const std::vector<std::pair<QString, const char*>>& words,
+                          const QString& help) {
+    auto* field = new QComboBox(box);
+    for (const auto& [shown, value] : words) field->addItem(shown, QString::fromLatin1(value));
+    field->setToolTip(help);
+    connect(field, &QComboBox::currentIndexChanged, this, &EnginePage::updateButtons);
+    return field;
+  };
+  m_pin = choice({{tr("left to the system"), "none"}, {tr("one core each"), "cores"}},
+                 tr("Whether each thread keeps to a physical core of its own"));
+  m_priority = choice({{tr("low"), "low"}, {tr("normal"), "normal"}, {tr("high"), "high"}},
+                      tr("Low gives way to other programs. High needs the right to raise it."));
   form->addRow(tr("KV &blocks"), m_blocks);
   form->addRow(tr("&Swap blocks"), m_swapBlocks);
   form->addRow(tr("Prefi&x index"), m_prefixIndex);
   form->addRow(tr("Ke&ys and values"), m_kvType);
   form->addRow(tr("&Threads"), m_threads);
+  form->addRow(tr("Threads' &place"), m_pin);
+  form->addRow(tr("Threads' p&riority"), m_priority);
   m_poolText = new QLabel(box);
   m_poolText->setWordWrap(true);
   m_poolText->setForegroundRole(QPalette::PlaceholderText);
@@ -169,6 +183,8 @@ LoadOptions EnginePage::chosenOptions() const {
   options.num_blocks = m_blocks->value();
   options.num_swap_blocks = m_swapBlocks->value();
   options.num_threads = m_threads->value();
+  options.cpu_pin = m_pin->currentData().toString().toStdString();
+  options.cpu_priority = m_priority->currentData().toString().toStdString();
   options.kv_cache_dtype = m_kvType->currentData().toString().toStdString();
   options.enable_prefix_caching = m_prefixIndex->currentIndex() != kNoPrefixIndex;
   if (options.enable_prefix_caching)
@@ -183,8 +199,12 @@ void EnginePage::showOptions() {
   m_blocks->setValue(options.num_blocks);
   m_swapBlocks->setValue(options.num_swap_blocks);
   m_threads->setValue(options.num_threads);
-  m_kvType->setCurrentIndex(
-      std::max(0, m_kvType->findData(QString::fromStdString(options.kv_cache_dtype))));
+  const auto choose = [](QComboBox* box, const std::string& value) {
+    box->setCurrentIndex(std::max(0, box->findData(QString::fromStdString(value))));
+  };
+  choose(m_pin, options.cpu_pin);
+  choose(m_priority, options.cpu_priority);
+  choose(m_kvType, options.kv_cache_dtype);
   m_prefixIndex->setCurrentIndex(
       options.enable_prefix_caching ? static_cast<int>(options.prefix_index) : kNoPrefixIndex);
 }
@@ -202,7 +222,8 @@ void EnginePage::updateButtons() {
   const LoadOptions now = m_client->host() ? m_client->host()->options() : LoadOptions();
   const LoadOptions chosen = chosenOptions();
   const bool changed = now.num_blocks != chosen.num_blocks ||
-                       now.num_threads != chosen.num_threads ||
+                       now.num_threads != chosen.num_threads || now.cpu_pin != chosen.cpu_pin ||
+                       now.cpu_priority != chosen.cpu_priority ||
                        now.kv_cache_dtype != chosen.kv_cache_dtype ||
                        now.num_swap_blocks != chosen.num_swap_blocks ||
                        now.enable_prefix_caching != chosen.enable_prefix_caching ||
@@ -219,12 +240,17 @@ void EnginePage::updatePoolText() {
     m_poolText->setText(tr("No model is loaded."));
     return;
   }
+  const auto size = [](std::size_t bytes) {
+    return QString::fromStdString(readable_bytes(static_cast<double>(bytes)));
+  };
   m_poolText->setText(
-      tr("Now: %1 blocks of %2 tokens (%3), context %4 tokens")
+      tr("Now: %1 blocks of %2 tokens (%3), context %4 tokens. With the weights (%5) and buffers "
+         "(%6) the program was to take %7 and takes %8.")
           .arg(QLocale().toString(model->engine.num_blocks))
           .arg(model->engine.block_size)
-          .arg(QString::fromStdString(readable_bytes(static_cast<double>(model->kvBytes))),
-               QLocale().toString(model->engine.effective_context())));
+          .arg(size(model->memory.kv_pool), QLocale().toString(model->engine.effective_context()),
+               size(model->memory.weights), size(model->memory.buffers),
+               size(model->memory.estimate()), size(model->memory.resident)));
 }
 
 void EnginePage::reload() {

@@ -53,6 +53,8 @@ class EnginePage : public QWidget {
   QSpinBox* m_threads = nullptr;
   QComboBox* m_prefixIndex = nullptr;
   QComboBox* m_kvType = nullptr;
+  QComboBox* m_pin = nullptr;
+  QComboBox* m_priority = nullptr;
   QLabel* m_poolText = nullptr;
 };
 

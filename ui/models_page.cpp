@@ -169,7 +169,7 @@ void ModelsPage::updateCurrent() {
     m_details->setText(tr("%1 (%2)\n%3\nContext of %4 tokens. Weights take %5, the KV cache %6.")
                            .arg(model->name, model->description, model->backend,
                                 QLocale().toString(model->engine.effective_context()),
-                                byteSize(model->weightBytes), byteSize(model->kvBytes)));
+                                byteSize(model->memory.weights), byteSize(model->memory.kv_pool)));
   } else if (status.state == HostState::kFailed) {
     m_title->setText(tr("No model is loaded"));
     m_details->setText(text(status.error));

@@ -28,6 +28,7 @@ Result<std::unique_ptr<BareModel>> load_bare(const std::string& what, const Mode
   QUIRE_TRY(const ResolvedModel resolved, resolve_model(what, flags.settings.model_folders));
   auto model = std::make_unique<BareModel>();
   QUIRE_TRY(model->backend, make_backend(flags.load));
+  for (const std::string& warning : model->backend->warnings()) print_error(warning);
   QUIRE_TRY(model->weights, load_model(resolved.path, *model->backend, {}));
   return model;
 }
@@ -35,8 +36,7 @@ Result<std::unique_ptr<BareModel>> load_bare(const std::string& what, const Mode
 void BenchModelFlags::add_to(CLI::App& command) {
   command.add_option("model", what, "starter, builtin:tiny, a file, a folder or a library name")
       ->required();
-  command.add_option("--threads", model.load.num_threads, "Threads; 0 = one per physical core")
-      ->check(CLI::Range(0, 1024));
+  add_thread_flags(command, model.load);
   command.add_option("--backend", model.load.backend)
       ->check(CLI::IsMember({"cpu", "reference"}))
       ->capture_default_str();

@@ -13,6 +13,26 @@ ModelFlags::ModelFlags() : settings(Settings::load_file(settings_warning)) {
   load = settings.load;
 }
 
+void add_thread_flags(CLI::App& command, LoadOptions& load) {
+  command
+      .add_option("--threads", load.num_threads,
+                  "Threads; 0 = one per physical core this process may use")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command
+      .add_option("--cpu-pin", load.cpu_pin,
+                  "cores keeps each thread on a physical core of its own; none leaves them to the "
+                  "system")
+      ->check(CLI::IsMember({"none", "cores"}))
+      ->capture_default_str();
+  command
+      .add_option("--cpu-priority", load.cpu_priority,
+                  "Of the threads: low gives way to other programs; high needs the right to raise "
+                  "it")
+      ->check(CLI::IsMember({"low", "normal", "high"}))
+      ->capture_default_str();
+}
+
 void add_kv_cache_dtype(CLI::App& command, LoadOptions& load) {
   command
       .add_option("--kv-cache-dtype", load.kv_cache_dtype,
@@ -32,9 +52,7 @@ void ModelFlags::add_to(CLI::App& command, bool with_model_option) {
   command.add_option("--backend", load.backend, "cpu, or reference (plain float32 loops)")
       ->check(CLI::IsMember({"cpu", "reference"}))
       ->capture_default_str();
-  command.add_option("--threads", load.num_threads, "Threads; 0 = one per physical core")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+  add_thread_flags(command, load);
   add_kv_cache_dtype(command, load);
   command.add_option("--num-blocks", load.num_blocks, "KV blocks; beats --kv-cache-bytes")
       ->check(CLI::Range(0, 1 << 28));

@@ -29,6 +29,8 @@ struct ModelFlags {
                   const std::vector<std::string>& choices, const std::string& help);
 };
 
+// How many threads compute, where and how urgently.
+void add_thread_flags(CLI::App& command, LoadOptions& load);
 void add_kv_cache_dtype(CLI::App& command, LoadOptions& load);
 
 // The options to load with: an explicit chunk replaces the settings' pair. Prints warnings.

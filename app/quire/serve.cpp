@@ -37,7 +37,7 @@ struct Recording {
     header.program = std::string("quire ") + QUIRE_VERSION;
     header.model = model.id;
     header.block_bytes =
-        static_cast<std::int64_t>(model.kv_bytes) / model.engine->config().num_blocks;
+        static_cast<std::int64_t>(model.memory.kv_pool) / model.engine->config().num_blocks;
     header.started_unix_s = std::chrono::duration_cast<std::chrono::seconds>(
                                 std::chrono::system_clock::now().time_since_epoch())
                                 .count();
@@ -104,13 +104,13 @@ int serve(ServeFlags& flags) {
     const EngineConfig config = model->engine->config();
     fmt::print(stderr,
                "quire {}: {} ({}), {}\n"
-               "  KV pool {} blocks of {} tokens ({}), context {} tokens\n"
+               "  KV pool {} blocks of {} tokens, context {} tokens\n"
+               "  {}\n"
                "  {}\n"
                "  listening on {}/v1\n",
                QUIRE_VERSION, model->id, model->description, model->backend_description,
-               config.num_blocks, config.block_size,
-               readable_bytes(static_cast<double>(model->kv_bytes)), config.effective_context(),
-               describe_scheduling(config), (*server)->address());
+               config.num_blocks, config.block_size, config.effective_context(),
+               describe_memory(model->memory), describe_scheduling(config), (*server)->address());
     if (!flags.record_file.empty()) {
       fmt::print(stderr, "  recording to {}: it holds prompts and answers, readable by you only\n",
                  flags.record_file);

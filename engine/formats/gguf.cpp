@@ -59,6 +59,10 @@ class LoadedGguf final : public GgufFile {
       if (shard.file) QUIRE_RETURN_IF_ERROR(shard.file->check_intact());
     return Ok{};
   }
+  void release(const TensorInfo& tensor) const override {
+    for (const Shard& shard : shards_)
+      if (shard.file) shard.file->release(tensor.data, tensor.bytes);
+  }
 
   const std::map<std::string, GgufValue, std::less<>>& metadata() const override {
     return shards_.front().header.metadata;
@@ -102,6 +106,7 @@ Result<Shard> open_shard(const std::string& path) {
   // A file that shrank gives nonsense; say why rather than what.
   QUIRE_RETURN_IF_ERROR(shard.file->check_intact());
   if (!header.ok()) return header.error();
+  shard.file->release(shard.file->bytes().data(), shard.file->bytes().size());
   shard.header = std::move(header).value();
   return shard;
 }

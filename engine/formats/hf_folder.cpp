@@ -150,6 +150,9 @@ class LoadedHfFolder final : public HfFolder {
     for (const auto& file : files_) QUIRE_RETURN_IF_ERROR(file->check_intact());
     return Ok{};
   }
+  void release(const TensorInfo& tensor) const override {
+    for (const auto& file : files_) file->release(tensor.data, tensor.bytes);
+  }
   const std::string& config_json() const override { return config_json_; }
   const std::string& tokenizer_json() const override { return tokenizer_json_; }
   const std::string& tokenizer_config_json() const override { return tokenizer_config_json_; }

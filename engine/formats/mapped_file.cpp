@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -103,6 +104,16 @@ Status MappedFile::check_intact() const {
     return make_error(ErrorCode::kIo,
                       fmt::format("Part of {} could not be read from the disk.", label_));
   return Ok{};
+}
+
+void MappedFile::release(const void* begin, std::size_t size) const {
+  const auto start = reinterpret_cast<std::uintptr_t>(data_);
+  const auto first = reinterpret_cast<std::uintptr_t>(begin);
+  if (size == 0 || first < start || first - start > size_ || size > size_ - (first - start)) return;
+  // Whole pages, neighbours' shares included: nobody writes here, so they read the same again.
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const std::uintptr_t from = first / page * page;
+  madvise(reinterpret_cast<void*>(from), first + size - from, MADV_DONTNEED);
 }
 
 }  // namespace quire

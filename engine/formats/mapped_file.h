@@ -26,6 +26,9 @@ class MappedFile {
   const std::string& label() const { return label_; }  // the quoted file name, for messages
   // Fails when the file shrank or one of its pages could not be read since it was opened.
   Status check_intact() const;
+  // Takes the pages that hold [begin, begin + size) out of this process's resident memory; reading
+  // them again brings them back from the file. Does nothing for a range that lies elsewhere.
+  void release(const void* begin, std::size_t size) const;
 
  private:
   MappedFile(std::string path, int descriptor, const char* data, std::size_t size);

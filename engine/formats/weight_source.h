@@ -32,6 +32,9 @@ class WeightSource {
   // Fails when a file shrank or could not be read since it was opened. Reading tensor data never
   // crashes, but what was read is then meaningless: ask once after packing, and discard on failure.
   virtual Status check_intact() const { return Ok{}; }
+  // Takes the tensor's stored bytes out of this process's resident memory, where they are a file's;
+  // reading them again brings them back. Any thread.
+  virtual void release(const TensorInfo&) const {}
 };
 
 }  // namespace quire

@@ -23,7 +23,7 @@ struct PackedWeights {
 
 class Packer {
  public:
-  explicit Packer(Backend& backend) : backend_(backend) {}
+  Packer(Backend& backend, const WeightSource& source) : backend_(backend), source_(source) {}
 
   std::unique_ptr<Matrix> matrix(std::initializer_list<const TensorInfo*> parts) {
     std::vector<MatrixView> views;
@@ -33,6 +33,7 @@ class Packer {
     }
     auto packed = backend_.pack(views);
     bytes_ += packed->bytes();
+    for (const TensorInfo* part : parts) source_.release(*part);
     return packed;
   }
   std::unique_ptr<Matrix> table(const TensorInfo& part) {
@@ -48,6 +49,7 @@ class Packer {
       const std::size_t begin = values.size();
       values.resize(begin + static_cast<std::size_t>(part->shape[0]));
       dequantize(part->dtype, part->data, values.data() + begin, part->shape[0]);
+      source_.release(*part);
       bytes_done_ += part->bytes;
     }
     bytes_ += values.size() * sizeof(float);
@@ -73,6 +75,7 @@ class Packer {
 
  private:
   Backend& backend_;
+  const WeightSource& source_;
   std::size_t bytes_done_ = 0, bytes_ = 0;
 };
 
@@ -88,6 +91,14 @@ class PackedFlatModel : public FlatModel {
   const ModelConfig& config() const override { return config_; }
   Backend& backend() const override { return backend_; }
   std::size_t weight_bytes() const override { return weight_bytes_; }
+
+  std::size_t buffer_bytes() const override {
+    std::size_t floats = 0;
+    for (const Buffer* buffer : {x_.get(), qkv_.get(), attention_.get(), ffn_.get()})
+      if (buffer != nullptr)
+        floats += static_cast<std::size_t>(buffer->max_rows()) * buffer->width();
+    return floats * sizeof(float);
+  }
 
   void reserve(int max_num_tokens) override {
     if (x_ != nullptr && x_->max_rows() >= max_num_tokens) return;
@@ -172,7 +183,7 @@ Result<std::unique_ptr<FlatModel>> pack_all(const ModelConfig& config, const Mod
   auto keep_going = [&](std::size_t done, std::string_view what) {
     return !progress || progress(done, what);
   };
-  Packer packer(backend);
+  Packer packer(backend, *tensors.source);
   PackedWeights weights;
   if (!keep_going(0, "packing the embedding")) return cancelled;
   weights.embed =

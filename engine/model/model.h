@@ -23,6 +23,7 @@ class FlatModel {
   virtual const ModelConfig& config() const = 0;
   virtual Backend& backend() const = 0;
   virtual std::size_t weight_bytes() const = 0;
+  virtual std::size_t buffer_bytes() const = 0;  // of the activation buffers
   // Must be called before the first forward; grows the activation buffers.
   virtual void reserve(int max_num_tokens) = 0;
   // Runs the step and writes logits [logits_rows.size(), vocab] to host memory. Polls `cancel`

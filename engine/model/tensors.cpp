@@ -112,6 +112,7 @@ Result<ModelTensors> locate_tensors(const ModelConfig& config, const WeightSourc
                                     const TensorNames& names) {
   Locator at(source, names);
   ModelTensors tensors;
+  tensors.source = &source;
   tensors.embed = at.take(std::string(names.embed), {config.vocab_size, config.hidden_size});
   tensors.output_norm = at.take(std::string(names.output_norm), {config.hidden_size});
   if (config.tied_embeddings) {

@@ -18,6 +18,7 @@ struct LayerTensors {
 };
 
 struct ModelTensors {
+  const WeightSource* source = nullptr;
   const TensorInfo *embed = nullptr, *output_norm = nullptr;
   const TensorInfo* lm_head = nullptr;  // null: tied to embed
   std::vector<LayerTensors> layers;

@@ -31,7 +31,7 @@ Json model_json(const HostedModel& model) {
             {"n_vocab", model.config.vocab_size},
             {"n_embd", model.config.hidden_size},
             {"n_params", model.num_parameters},
-            {"size", model.weight_bytes}}}};
+            {"size", model.memory.weights}}}};
 }
 
 HttpReply list_models(const ApiContext& context) {
@@ -81,6 +81,13 @@ HttpReply show_props(const ApiContext& context) {
        {"prefill_chunk_size", config.prefill_chunk.alone},
        {"prefill_chunk_size_contended", config.prefill_chunk.contended},
        {"engine", engine_settings(config)},
+       {"memory",
+        {{"weights", model->memory.weights},
+         {"kv_pool", model->memory.kv_pool},
+         {"buffers", model->memory.buffers},
+         {"program", model->memory.program},
+         {"estimated", model->memory.estimate()},
+         {"resident", model->memory.resident}}},
        {"model_alias", model->id},
        {"model_path", model->id},  // clients show it; the real path is nobody's business
        {"chat_template", model->chat_template == nullptr ? "" : model->chat_template->source()},

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "kernels/backend.h"
 #include "kernels/check.h"
@@ -8,6 +9,7 @@
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/kv_pool.h"
 #include "kernels/cpu/linear.h"
+#include "kernels/cpu/placement.h"
 #include "kernels/cpu/rope.h"
 #include "kernels/cpu/storage.h"
 #include "kernels/cpu/thread_pool.h"
@@ -26,10 +28,11 @@ void add_bias(const float* bias, std::int64_t column, float* values, int count) 
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(Isa isa, int num_threads, DType kv_dtype)
+  CpuBackend(Isa isa, int num_threads, const BackendOptions& options)
       : isa_(isa),
-        kv_dtype_(kv_dtype),
-        pool_(num_threads),
+        kv_dtype_(options.kv_dtype),
+        placement_(options.cpu_pin, options.cpu_priority, num_threads),
+        pool_(num_threads, [this](int thread) { placement_.apply(thread); }),
         linear_(kernels_of(isa), pool_),
         rope_(kernels_of(isa), pool_),
         attention_(kernels_of(isa), pool_) {}
@@ -41,6 +44,8 @@ class CpuBackend final : public Backend {
            (threads == 1 ? " thread" : " threads") + ", KV in " +
            std::string(dtype_info(kv_dtype_).name);
   }
+
+  std::vector<std::string> warnings() const override { return placement_.warnings(); }
 
   std::unique_ptr<Matrix> pack(std::span<const MatrixView> parts) override {
     auto matrix = std::make_unique<CpuMatrix>(parts);
@@ -54,16 +59,21 @@ class CpuBackend final : public Backend {
     return std::make_unique<CpuVector>(values);
   }
   std::unique_ptr<Buffer> allocate(int max_rows, int width) override {
-    return std::make_unique<CpuBuffer>(max_rows, width);
+    auto buffer = std::make_unique<CpuBuffer>(max_rows, width);
+    buffer->populate(pool_);
+    return buffer;
   }
   std::unique_ptr<KvPool> allocate_kv(const KvSpec& spec, int num_blocks, int block_size) override {
-    return std::make_unique<CpuKvPool>(spec, num_blocks, block_size, kv_dtype_);
+    auto kv = std::make_unique<CpuKvPool>(spec, num_blocks, block_size, kv_dtype_);
+    kv->populate(pool_);
+    return kv;
   }
   std::size_t kv_bytes_per_block(const KvSpec& spec, int block_size) const override {
     return kv_block_bytes(spec, block_size, kv_dtype_);
   }
 
   void begin_step(const BatchView& batch) override {
+    place_caller();
     batch_ = batch;
     rope_.begin_step();
     pool_.set_cancel(batch.cancel);
@@ -84,6 +94,12 @@ class CpuBackend final : public Backend {
   void download(const Buffer& buffer, int n, std::span<float> target) override;
 
  private:
+  // Loading may use another thread, which is not ours to place.
+  void place_caller() {
+    if (caller_ == std::this_thread::get_id()) return;
+    caller_ = std::this_thread::get_id();
+    placement_.apply(0);
+  }
   RowSource batch_rows(const Buffer& buffer) const {
     QUIRE_CHECK(batch_.num_tokens <= buffer.max_rows(), batch_.num_tokens, buffer.max_rows());
     return {host(buffer).row(0), buffer.width(), nullptr, batch_.num_tokens};
@@ -92,7 +108,9 @@ class CpuBackend final : public Backend {
   Isa isa_;
   DType kv_dtype_;
   BatchView batch_;
+  std::thread::id caller_;  // of the last begin_step()
   Arena arena_;
+  Placement placement_;
   ThreadPool pool_;
   Linear linear_;
   Rope rope_;
@@ -231,7 +249,7 @@ std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, std::st
     return nullptr;
   }
   const int threads = options.num_threads > 0 ? options.num_threads : physical_cores();
-  return std::make_unique<cpu::CpuBackend>(isa, threads, options.kv_dtype);
+  return std::make_unique<cpu::CpuBackend>(isa, threads, options);
 }
 
 }  // namespace quire

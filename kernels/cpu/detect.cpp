@@ -1,10 +1,11 @@
 #include "kernels/cpu/detect.h"
 
 #include <cpuid.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <fstream>
-#include <set>
+#include <map>
 #include <string>
 #include <thread>
 
@@ -58,25 +59,36 @@ const KernelTable& kernels_of(Isa isa) {
   return scalar_kernels();
 }
 
+std::vector<std::vector<int>> allowed_cores() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return {};
+  std::map<std::string, std::size_t> core_of;  // by the list of a core's CPUs
+  std::vector<std::vector<int>> cores;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed)) continue;
+    std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
+                       "/topology/thread_siblings_list");
+    std::string siblings;
+    if (!std::getline(file, siblings)) siblings = "cpu" + std::to_string(cpu);
+    const auto [core, added] = core_of.emplace(siblings, cores.size());
+    if (added) cores.emplace_back();
+    cores[core->second].push_back(cpu);
+  }
+  return cores;
+}
+
 }  // namespace cpu
 
 std::string detect_isa() {
   return cpu::isa_name(cpu::detect());
 }
 
-// Counts distinct sets of sibling threads among the CPUs this process may run on; the number of
-// hardware threads when sysfs does not say.
+// The number of hardware threads when the system does not say which CPUs may be used.
 int physical_cores() {
-  const int threads = std::max(1u, std::thread::hardware_concurrency());
-  std::set<std::string> cores;
-  for (int cpu = 0; cpu < 4096; ++cpu) {
-    std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
-                       "/topology/thread_siblings_list");
-    std::string siblings;
-    if (!std::getline(file, siblings)) break;
-    cores.insert(siblings);
-  }
-  return cores.empty() ? threads : std::min<int>(threads, static_cast<int>(cores.size()));
+  const auto cores = cpu::allowed_cores().size();
+  return cores > 0 ? static_cast<int>(cores)
+                   : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
 }  // namespace quire

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 namespace quire::cpu {
 
 struct KernelTable;
@@ -15,5 +17,8 @@ Isa detect();
 const char* isa_name(Isa isa);  // "scalar", "avx2", "avx512"
 // Its inner loops; only for a set that detect() allows.
 const KernelTable& kernels_of(Isa isa);
+// The CPUs the calling thread may run on (taskset and cgroups limit them), grouped by physical core
+// and ascending. Every CPU is its own core where sysfs does not say.
+std::vector<std::vector<int>> allowed_cores();
 
 }  // namespace quire::cpu

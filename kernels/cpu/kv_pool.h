@@ -26,6 +26,7 @@ class CpuKvPool final : public KvPool {
   void copy_block(int source, int target) override;
   void poison() override;
 
+  void populate(ThreadPool& pool) { data_.populate(pool); }
   DType dtype() const { return dtype_; }
   int run() const { return std::gcd(block_size_, 16); }
   const KvLayerSpec& layer(int index) const { return spec_.layers[index]; }

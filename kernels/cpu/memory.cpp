@@ -2,12 +2,17 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <new>
+
+#include "kernels/cpu/thread_pool.h"
 
 namespace quire::cpu {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kSmallPage = 4096;
+constexpr std::size_t kPopulated = 8 * kHugePage;  // in one call
 constexpr std::size_t kMapping = std::size_t{64} << 20;
 
 }  // namespace
@@ -33,6 +38,21 @@ AlignedBytes::AlignedBytes(std::size_t size) : size_(size) {
 
 void AlignedBytes::reserve(std::size_t size) {
   if (size > size_) *this = AlignedBytes(size + size / 4);
+}
+
+void AlignedBytes::populate(ThreadPool& pool) {
+  const std::size_t slices = (size_ + kPopulated - 1) / kPopulated;
+  pool.run(static_cast<std::int64_t>(slices), [&](int slice, int) {
+    const std::size_t begin = static_cast<std::size_t>(slice) * kPopulated;
+    const std::size_t count = std::min(kPopulated, size_ - begin);
+    std::uint8_t* const from = data() + begin;
+    if (madvise(from, count, MADV_POPULATE_WRITE) == 0) return;
+    // Linux before 5.14: writing does the same, a page at a time.
+    for (std::size_t i = 0; i < count; i += kSmallPage) {
+      volatile std::uint8_t* const byte = from + i;
+      *byte = *byte;
+    }
+  });
 }
 
 std::shared_ptr<std::uint8_t> Arena::allocate(std::size_t size) {

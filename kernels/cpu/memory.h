@@ -6,8 +6,11 @@
 
 namespace quire::cpu {
 
+class ThreadPool;
+
 // Memory aligned to a cache line; from 4 MiB up to 2 MiB pages, where the system has them to give.
-// Zeroed. Running out throws std::bad_alloc.
+// Zeroed. The system gives its pages when they are first written. Running out of addresses throws
+// std::bad_alloc.
 class AlignedBytes {
  public:
   AlignedBytes() = default;
@@ -26,6 +29,9 @@ class AlignedBytes {
   }
   // Makes room for at least `size` bytes; the contents are lost when it has to grow.
   void reserve(std::size_t size);
+  // Makes the system give the memory now, on all of the pool's threads, so that first use neither
+  // pauses nor finds none left.
+  void populate(ThreadPool& pool);
 
  private:
   struct Unmap {

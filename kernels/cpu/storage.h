@@ -60,6 +60,7 @@ class CpuBuffer final : public Buffer {
   CpuBuffer(int max_rows, int width);
   int max_rows() const override { return max_rows_; }
   int width() const override { return width_; }
+  void populate(ThreadPool& pool) { values_.populate(pool); }
   float* row(int index) { return values_.as<float>() + static_cast<std::size_t>(index) * width_; }
   const float* row(int index) const {
     return values_.as<float>() + static_cast<std::size_t>(index) * width_;

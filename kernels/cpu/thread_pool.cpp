@@ -34,8 +34,12 @@ FlushDenormals::~FlushDenormals() {
   _mm_setcsr(saved_);
 }
 
-ThreadPool::ThreadPool(int num_threads) {
-  for (int i = 1; i < num_threads; ++i) workers_.emplace_back([this, i] { work(i); });
+ThreadPool::ThreadPool(int num_threads, std::function<void(int thread)> on_start) {
+  for (int i = 1; i < num_threads; ++i)
+    workers_.emplace_back([this, i, on_start] {
+      if (on_start) on_start(i);
+      work(i);
+    });
 }
 
 ThreadPool::~ThreadPool() {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -26,7 +27,8 @@ class FlushDenormals {
 // sleep. run() is called from one thread at a time.
 class ThreadPool {
  public:
-  explicit ThreadPool(int num_threads);
+  // `on_start`, when given, is called on each worker with its number before it takes work.
+  explicit ThreadPool(int num_threads, std::function<void(int thread)> on_start = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

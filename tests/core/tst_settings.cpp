@@ -40,6 +40,8 @@ class TestSettings : public QObject {
     settings.model = "other";
     settings.model_folders = {"/a", "/b c"};
     settings.load.num_blocks = 77;
+    settings.load.cpu_pin = "cores";
+    settings.load.cpu_priority = "low";
     settings.server.api_key = "secret";
     QVERIFY(settings.save().ok());
     const Settings again = Settings::load_file(warning);
@@ -47,6 +49,8 @@ class TestSettings : public QObject {
     QCOMPARE(again.model, settings.model);
     QCOMPARE(again.model_folders, settings.model_folders);
     QCOMPARE(again.load.num_blocks, 77);
+    QCOMPARE(again.load.cpu_pin, std::string("cores"));
+    QCOMPARE(again.load.cpu_priority, std::string("low"));
     QCOMPARE(again.server.api_key, std::string("secret"));
     const auto permissions = QFile::permissions(QString::fromStdString(Settings::path()));
     QVERIFY(!(permissions & (QFile::ReadGroup | QFile::ReadOther)));

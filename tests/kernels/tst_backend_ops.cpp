@@ -119,6 +119,7 @@ class TestBackendOps : public QObject {
   void headReadsOnlyTheRowsAskedFor();
   void ropeRotatesNormsAndWrites();
   void aDamagedRowStaysDamaged();
+  void denormalsAreZeroInEveryOperation();
   void unknownOptionsAreRefused();
 };
 
@@ -325,6 +326,75 @@ void TestBackendOps::aDamagedRowStaysDamaged() {
     const Rows damaged = linear_add_rows(*backend, weight, damaged_input, nullptr);
     for (int i = 0; i < 3 * 32; ++i)
       QVERIFY(i / 32 == 1 ? std::isnan(damaged[i]) : damaged[i] == whole[i]);
+  }
+}
+
+// Every result below is a denormal where they are not flushed. With four threads and 64 rows the
+// workers compute most of them.
+void TestBackendOps::denormalsAreZeroInEveryOperation() {
+  constexpr int kRows = 64, kWidth = 64;
+  constexpr float kTiny = 1e-20f;  // its square is a denormal
+  const std::vector<float> tiny_square(kRows * kWidth, kTiny);
+  std::vector<float> gate_and_up(2 * kRows * kWidth, kTiny);
+  std::fill_n(gate_and_up.begin(), kRows * kWidth, 1 / kTiny);
+  const auto view_of = [](const std::vector<float>& values) {
+    return MatrixView{DType::kF32, static_cast<std::int64_t>(values.size()) / kWidth, kWidth,
+                      values.data()};
+  };
+  const MatrixView tiny_view = view_of(tiny_square), gate_up_view = view_of(gate_and_up);
+  const auto zero = [](const Rows& rows) {
+    return std::ranges::all_of(rows, [](float x) { return x == 0; });
+  };
+  for (const Config& config : cpu_configs()) {
+    BackendOptions options = config.options;
+    options.num_threads = 4;
+    options.kv_dtype = DType::kF32;
+    const auto backend = make_cpu(options);
+    const auto tiny = backend->pack({&tiny_view, 1}), gate_up = backend->pack({&gate_up_view, 1});
+    const auto tiny_norm = backend->upload(std::vector<float>(kWidth, kTiny));
+    const auto ones = backend->allocate(kRows, kWidth), small = backend->allocate(kRows, kWidth),
+               out = backend->allocate(kRows, kWidth);
+    Step step({{0, 0, kRows}}, {{0, 1, 2, 3}}, 16);
+    set_rows(*backend, step, *ones, Rows(kRows * kWidth, 1.0f));
+    set_rows(*backend, step, *small, tiny_square);
+    backend->begin_step(step.view());
+
+    backend->embed(*tiny, kTiny, *out);
+    QVERIFY(zero(rows_of(*backend, *out, kRows)));
+    backend->linear_add(*small, *tiny, nullptr, *out);
+    QVERIFY(zero(rows_of(*backend, *out, kRows)));
+    backend->norm_qkv(*ones, *tiny_norm, 1e-5f, *tiny, nullptr, *out);
+    QVERIFY(zero(rows_of(*backend, *out, kRows)));
+    backend->norm_gate_up(*ones, *tiny_norm, 1e-5f, *gate_up, Activation::kSiluMul, *out);
+    QVERIFY(zero(rows_of(*backend, *out, kRows)));
+    Rows logits(3 * kRows, 1.0f);
+    backend->head(*ones, std::vector<std::int32_t>{0, 7, 63}, *tiny_norm, 1e-5f, *tiny, logits);
+    QVERIFY(zero(logits));
+
+    // One head: the first key attracts all queries and has no value; the others' values times
+    // their small probabilities are denormals.
+    const QkvShape shape{1, 1, kWidth};
+    const auto qkv = backend->allocate(kRows, shape.qkv_width());
+    Rows rows;
+    for (int row = 0; row < kRows; ++row)
+      for (int i = 0; i < 3 * kWidth; ++i)
+        rows.push_back(i < kWidth ? 1.0f : i < 2 * kWidth ? (row == 0) : 2e-38f * (row > 0));
+    set_rows(*backend, step, *qkv, rows);
+    const auto pool = backend->allocate_kv({{{1, kWidth, 0}}}, 4, 16);
+    const auto no_turn = backend->upload(std::vector<float>(kWidth / 2, 0.0f));
+    backend->begin_step(step.view());
+    backend->rope_write(*qkv, shape, nullptr, nullptr, 1e-5f, {no_turn.get(), 1.0f, kWidth, false},
+                        *pool, 0);
+    backend->attend(*qkv, shape, 0.25f, *pool, 0, *out);
+    QVERIFY(zero(rows_of(*backend, *out, kRows)));
+    set_rows(*backend, step, *qkv, Rows(rows.size(), kTiny));
+    backend->begin_step(step.view());
+    backend->rope_write(*qkv, shape, nullptr, nullptr, 1e-5f, {no_turn.get(), kTiny, kWidth, false},
+                        *pool, 0);
+    const Rows turned = rows_of(*backend, *qkv, kRows);
+    for (int row = 0; row < kRows; ++row)
+      QVERIFY(zero(
+          Rows(turned.begin() + row * 3 * kWidth, turned.begin() + row * 3 * kWidth + 2 * kWidth)));
   }
 }
 

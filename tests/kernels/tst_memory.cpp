@@ -1,7 +1,10 @@
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 
 #include "kernels/cpu/memory.h"
+#include "kernels/cpu/thread_pool.h"
 #include "tests/support/test_main.h"
 
 using namespace quire::cpu;
@@ -12,6 +15,7 @@ class TestMemory : public QObject {
   void piecesAreAlignedZeroedAndApart();
   void aPieceOutlivesItsArena();
   void reservingMoreKeepsNothingAndLessKeepsAll();
+  void populatedMemoryIsResident();
 };
 
 void TestMemory::piecesAreAlignedZeroedAndApart() {
@@ -50,6 +54,26 @@ void TestMemory::reservingMoreKeepsNothingAndLessKeepsAll() {
   bytes.reserve(200);
   QVERIFY(bytes.size() >= 200);
   QCOMPARE(bytes.data()[3], std::uint8_t{0});
+}
+
+std::size_t resident_pages(AlignedBytes& bytes) {
+  std::vector<unsigned char> in_memory((bytes.size() + 4095) / 4096);
+  mincore(bytes.data(), bytes.size(), in_memory.data());
+  return static_cast<std::size_t>(
+      std::ranges::count_if(in_memory, [](unsigned char page) { return (page & 1) != 0; }));
+}
+
+void TestMemory::populatedMemoryIsResident() {
+  ThreadPool pool(2);
+  for (const std::size_t size : {5000u, 40u << 20}) {
+    AlignedBytes bytes(size);
+    QCOMPARE(resident_pages(bytes), std::size_t{0});
+    bytes.data()[7] = 9;
+    bytes.populate(pool);
+    QCOMPARE(resident_pages(bytes), (size + 4095) / 4096);
+    QCOMPARE(bytes.data()[7], std::uint8_t{9});
+    QCOMPARE(bytes.data()[size - 1], std::uint8_t{0});
+  }
 }
 
 QUIRE_TEST(TestMemory)

@@ -133,6 +133,8 @@ std::shared_ptr<HostedModel> make_fake_model(std::shared_ptr<Behaviour> behaviou
       Engine::create({config, paused, {kEos}}, std::make_unique<FakeRunner>(std::move(behaviour)),
                      std::make_unique<TextOutputProcessor>(*model->bytes));
   model->engine = model->running.get();
+  model->memory = {
+      .program = 1000, .weights = 2000, .kv_pool = 3000, .buffers = 4000, .resident = 9900};
   return model;
 }
 

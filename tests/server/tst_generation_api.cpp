@@ -460,6 +460,10 @@ class TestGenerationApi : public QObject {
     QCOMPARE(error_of(other)["code"].toString(), QString("model_not_found"));
     const QJsonObject props = json_of(ask(fixture.port, get(fixture.port, "/props")).body);
     QCOMPARE(props["default_generation_settings"].toObject()["n_ctx"].toInt(), 1024);
+    const QJsonObject memory = props["memory"].toObject();
+    QCOMPARE(memory["kv_pool"].toInteger(), 3000);
+    QCOMPARE(memory["estimated"].toInteger(), 1000 + 2000 + 3000 + 4000);
+    QCOMPARE(memory["resident"].toInteger(), 9900);
     QCOMPARE(props["prefill_chunk_size"].toInt(), 2048);
     QCOMPARE(props["prefill_chunk_size_contended"].toInt(), 512);
     const QJsonObject engine = props["engine"].toObject();
