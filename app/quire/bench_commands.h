@@ -43,5 +43,6 @@ nlohmann::ordered_json costs_json(const MachineCosts& costs);
 // Each adds some of `quire bench`'s subcommands.
 void add_simulation_benches(CLI::App& bench, int& exit_code);
 void add_serving_benches(CLI::App& bench, int& exit_code);
+void add_overhead_bench(CLI::App& bench, int& exit_code);
 
 }  // namespace quire
