@@ -79,9 +79,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   core->add_option("--requests", core_flags->requests)
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  core->add_option("--threads", core_flags->model.load.num_threads,
-                   "Threads; 0 = one per physical core")
-      ->check(CLI::Range(0, 1024));
+  add_thread_flags(*core, core_flags->model.load);
   core->add_option("--backend", core_flags->model.load.backend)
       ->check(CLI::IsMember({"cpu", "reference"}))
       ->capture_default_str();
@@ -108,6 +106,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   add_perplexity_bench(*bench, exit_code);
   add_simulation_benches(*bench, exit_code);
   add_serving_benches(*bench, exit_code);
+  add_overhead_bench(*bench, exit_code);
 }
 
 }  // namespace quire

@@ -45,5 +45,6 @@ void add_model_bench(CLI::App& bench, int& exit_code);
 void add_perplexity_bench(CLI::App& bench, int& exit_code);
 void add_simulation_benches(CLI::App& bench, int& exit_code);
 void add_serving_benches(CLI::App& bench, int& exit_code);
+void add_overhead_bench(CLI::App& bench, int& exit_code);
 
 }  // namespace quire

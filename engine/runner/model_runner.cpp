@@ -116,12 +116,9 @@ class FlatModelRunner : public ModelRunner {
   void sample(std::span<const SamplingRow> rows) {
     const auto start = SteadyClock::now();
     const auto vocab = static_cast<std::size_t>(vocab_size());
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      // The sampler works in place; the logits themselves stay readable until the next launch.
-      row_.assign(logits_.begin() + static_cast<std::ptrdiff_t>(i * vocab),
-                  logits_.begin() + static_cast<std::ptrdiff_t>((i + 1) * vocab));
-      result_.rows.push_back(sample_row(row_, rows[i]));
-    }
+    const std::span<const float> logits = logits_;
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      result_.rows.push_back(sample_row(logits.subspan(i * vocab, vocab), rows[i]));
     result_.sample_us = microseconds_since(start);
   }
 
@@ -130,7 +127,6 @@ class FlatModelRunner : public ModelRunner {
   HostBlocks host_;
   double swap_us_per_block_ = 0;
   std::vector<float> logits_;  // [num_samples, vocab]
-  std::vector<float> row_;     // [vocab]
   StepResult result_;
   Handle handle_ = 0;
 };

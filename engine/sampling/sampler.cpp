@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -30,8 +31,85 @@ void make_comparable(std::span<float> logits) {
   }
 }
 
-TokenId largest(std::span<const float> logits) {
-  return static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin());
+// The largest of at most kTile logits; NaN is never larger. Sixteen maxima side by side, which
+// compilers turn into vector instructions.
+constexpr std::size_t kTile = 256, kLanes = 16;
+float largest_of_tile(const float* logits, std::size_t count) {
+  float lanes[kLanes];
+  std::fill_n(lanes, kLanes, kExcluded);
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (std::size_t lane = 0; lane < kLanes; ++lane)
+      lanes[lane] = logits[i + lane] > lanes[lane] ? logits[i + lane] : lanes[lane];
+  for (; i < count; ++i) lanes[0] = std::max(lanes[0], logits[i]);
+  return *std::max_element(lanes, lanes + kLanes);
+}
+
+// A row of logits with the maximum of every tile, so that what is not among the largest is mostly
+// passed over a tile at a time.
+class Row {
+ public:
+  explicit Row(std::span<const float> logits) : logits_(logits) {
+    for (std::size_t begin = 0; begin < logits.size(); begin += kTile)
+      maxima_.push_back(largest_of_tile(&logits[begin], tile(begin).size()));
+    const auto best = std::ranges::max_element(maxima_);
+    maximum_ = *best;
+    const auto begin = static_cast<std::size_t>(best - maxima_.begin()) * kTile;
+    const std::span<const float> values = tile(begin);
+    argmax_ = static_cast<TokenId>(begin) +
+              static_cast<TokenId>(std::ranges::find(values, maximum_) - values.begin());
+  }
+
+  float maximum() const { return maximum_; }
+  TokenId argmax() const { return argmax_; }  // the lowest id of the maximum
+
+  // The `k` largest logits and perhaps more, all of them when k is 0; ids ascending. Never one that
+  // is excluded or NaN.
+  std::vector<Candidate> at_least(std::size_t k) const {
+    // That many tiles reach the k-th largest of the maxima, so no smaller logit is among the k.
+    float threshold = kExcluded;
+    if (k > 0 && k <= maxima_.size()) {
+      std::vector<float> maxima = maxima_;
+      std::ranges::nth_element(maxima, maxima.begin() + static_cast<std::ptrdiff_t>(k - 1),
+                               std::greater());
+      threshold = maxima[k - 1];
+    }
+    std::vector<Candidate> found;
+    if (threshold == kExcluded) found.reserve(logits_.size());
+    for (std::size_t t = 0; t < maxima_.size(); ++t) {
+      if (maxima_[t] < threshold) continue;
+      const std::size_t begin = t * kTile, end = begin + tile(begin).size();
+      for (std::size_t i = begin; i < end; i += kLanes)
+        add_at_least(threshold, i, std::min(i + kLanes, end), found);
+    }
+    return found;
+  }
+
+ private:
+  // Of [begin, end), at most kLanes logits, of which mostly none qualifies.
+  void add_at_least(float threshold, std::size_t begin, std::size_t end,
+                    std::vector<Candidate>& found) const {
+    if (end - begin == kLanes) {
+      int any = 0;
+      for (std::size_t lane = 0; lane < kLanes; ++lane) any |= logits_[begin + lane] >= threshold;
+      if (any == 0) return;
+    }
+    for (std::size_t i = begin; i < end; ++i)
+      if (logits_[i] >= threshold && logits_[i] != kExcluded)
+        found.push_back({logits_[i], static_cast<TokenId>(i)});
+  }
+  std::span<const float> tile(std::size_t begin) const {
+    return logits_.subspan(begin, std::min(kTile, logits_.size() - begin));
+  }
+
+  std::span<const float> logits_;
+  std::vector<float> maxima_;
+  float maximum_ = kExcluded;
+  TokenId argmax_ = 0;
+};
+
+float largest(std::span<const float> logits) {
+  return *std::ranges::max_element(logits);
 }
 
 // log of the softmax's denominator.
@@ -63,7 +141,7 @@ struct Logprobs {
 Logprobs keep_logprobs(std::span<const float> logits, int count, SampledRow& out) {
   Logprobs kept;
   kept.logits.assign(logits.begin(), logits.end());
-  kept.log_denominator = log_sum_exp(logits, logits[largest(logits)]);
+  kept.log_denominator = log_sum_exp(logits, largest(logits));
   for (const Candidate& candidate : likeliest(logits, static_cast<std::size_t>(count)))
     out.top.push_back({candidate.token, kept.of(candidate.token)});
   return kept;
@@ -73,7 +151,7 @@ void exclude_banned(std::span<float> logits, std::span<const TokenId> banned) {
   std::vector<float> before;
   for (const TokenId token : banned) before.push_back(logits[token]);
   for (const TokenId token : banned) logits[token] = kExcluded;
-  if (banned.empty() || logits[largest(logits)] != kExcluded) return;
+  if (banned.empty() || largest(logits) != kExcluded) return;
   // Last to first, so that an id listed twice gets its first value back.
   for (std::size_t i = banned.size(); i-- > 0;) logits[banned[i]] = before[i];
 }
@@ -148,17 +226,14 @@ void keep_mass(std::vector<Candidate>& candidates, const Weights& weight, double
 }
 
 // The tokens that may be drawn, in a fixed order.
-std::vector<Candidate> select(std::span<const float> logits, const SamplingParams& params,
+std::vector<Candidate> select(const Row& logits, const SamplingParams& params,
                               const Weights& weight) {
-  std::vector<Candidate> kept;
-  kept.reserve(logits.size());
-  for (std::size_t i = 0; i < logits.size(); ++i)
-    if (logits[i] != kExcluded) kept.push_back({logits[i], static_cast<TokenId>(i)});
   const auto k = static_cast<std::size_t>(params.top_k);
-  if (k > 0 && k < kept.size()) {
-    std::ranges::nth_element(kept, kept.begin() + (k - 1), likelier);
-    kept.resize(k);
-    std::ranges::sort(kept, likelier);
+  std::vector<Candidate> kept = logits.at_least(k);
+  if (k > 0) {
+    const auto end = kept.begin() + static_cast<std::ptrdiff_t>(std::min(k, kept.size()));
+    std::partial_sort(kept.begin(), end, kept.end(), likelier);
+    kept.erase(end, kept.end());
   }
   if (params.top_p < 1.0f) {
     double total = 0;
@@ -184,11 +259,10 @@ TokenId draw(const std::vector<Candidate>& candidates, const Weights& weight, do
   return candidates[chosen].token;
 }
 
-TokenId choose(std::span<const float> logits, const SamplingRow& row) {
+TokenId choose(const Row& logits, const SamplingRow& row) {
   const SamplingParams& params = *row.params;
-  const TokenId best = largest(logits);
-  if (params.greedy() || params.top_k == 1) return best;
-  const Weights weight(logits[best], params.temperature);
+  if (params.greedy() || params.top_k == 1) return logits.argmax();
+  const Weights weight(logits.maximum(), params.temperature);
   const auto candidates = select(logits, params, weight);
   return draw(candidates, weight,
               philox_uniform(*params.seed, static_cast<std::uint64_t>(row.output_index), 0));
@@ -196,18 +270,25 @@ TokenId choose(std::span<const float> logits, const SamplingRow& row) {
 
 }  // namespace
 
-SampledRow sample_row(std::span<float> logits, const SamplingRow& row) {
+SampledRow sample_row(std::span<const float> logits, const SamplingRow& row) {
   const SamplingParams& params = *row.params;
   QUIRE_CHECK(!logits.empty() && (params.greedy() || params.seed), logits.size());
-  make_comparable(logits);
-  if (logits[largest(logits)] == kExcluded)
+  const Row given(logits);
+  if (given.maximum() == kExcluded)
     throw DeviceError("The model produced no usable logits; reload it.");
   SampledRow out;
+  const bool edits = params.logprobs || params.has_penalties() || !row.banned.empty();
+  if (!edits && std::isfinite(given.maximum())) {
+    out.token = choose(given, row);
+    return out;
+  }
+  std::vector<float> edited(logits.begin(), logits.end());
+  make_comparable(edited);
   Logprobs logprobs;
-  if (params.logprobs) logprobs = keep_logprobs(logits, *params.logprobs, out);
-  exclude_banned(logits, row.banned);
-  if (params.has_penalties()) apply_penalties(logits, row);
-  out.token = choose(logits, row);
+  if (params.logprobs) logprobs = keep_logprobs(edited, *params.logprobs, out);
+  exclude_banned(edited, row.banned);
+  if (params.has_penalties()) apply_penalties(edited, row);
+  out.token = choose(Row(edited), row);
   if (params.logprobs) out.logprob = logprobs.of(out.token);
   return out;
 }

@@ -6,7 +6,7 @@
 
 namespace quire {
 
-// Chooses one token from a row of logits, [vocab]; `logits` is scratch afterwards.
+// Chooses one token from a row of logits, [vocab].
 //
 // In order: banned ids are excluded; repetition penalty over prompt and output (a positive logit is
 // divided by it, a negative one multiplied, as in Hugging Face transformers); presence and
@@ -20,6 +20,6 @@ namespace quire {
 // dropped, so that a request's own parameters can never do that.
 //
 // Logprobs are the log-softmax of the logits as they came, at temperature 1.
-SampledRow sample_row(std::span<float> logits, const SamplingRow& row);
+SampledRow sample_row(std::span<const float> logits, const SamplingRow& row);
 
 }  // namespace quire

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include "engine/sampling/philox.h"
 #include "tests/support/test_main.h"
@@ -95,6 +96,7 @@ class TestSampler : public QObject {
   void drawsWithTheProbabilitiesOfTheRules();
   void isAPureFunctionOfSeedAndIndex();
   void greedyTakesTheLowestOfEqualLogits();
+  void theLikeliestAreFoundWhereverTheyAre();
   void bannedIdsAreNotChosen();
   void survivesNanAndInfinity();
   void logprobsAreThoseOfTheUnmodifiedLogits();
@@ -121,7 +123,7 @@ void TestSampler::philoxGivesThePublishedAnswers() {
 void TestSampler::samplesOnlyWhatTheRulesKeep() {
   std::mt19937 dice(11);
   for (int round = 0; round < 150; ++round) {
-    const int vocab = 2 + static_cast<int>(dice() % 400);
+    const int vocab = 2 + static_cast<int>(dice() % (round % 10 == 0 ? 8000 : 400));
     const auto logits = random_logits(static_cast<unsigned>(round), vocab);
     const SamplingParams params = random_params(dice);
     std::vector<TokenId> tokens;
@@ -194,6 +196,30 @@ void TestSampler::greedyTakesTheLowestOfEqualLogits() {
   params.temperature = 1e-30f;
   QVERIFY(sample({1, 3, 2, 3, 3}, params).token % 2 == 1 ||
           sample({1, 3, 2, 3, 3}, params).token == 4);
+}
+
+void TestSampler::theLikeliestAreFoundWhereverTheyAre() {
+  std::mt19937 dice(7);
+  for (int round = 0; round < 40; ++round) {
+    const auto vocab = 300 + dice() % 4000;
+    std::vector<float> logits =
+        random_logits(static_cast<unsigned>(round), static_cast<int>(vocab));
+    for (float& logit : logits)
+      if (dice() % 4 == 0) logit = dice() % 2 == 0 ? kNan : -kInfinity;
+    // In neighbouring places and in far ones, with the row's last among them.
+    std::set<TokenId> likeliest{static_cast<TokenId>(vocab - 1)};
+    const auto first = static_cast<TokenId>(dice() % (vocab - 3));
+    for (TokenId id = first; id < first + 3; ++id) likeliest.insert(id);
+    while (likeliest.size() < 6) likeliest.insert(static_cast<TokenId>(dice() % vocab));
+    for (const TokenId id : likeliest) logits[static_cast<std::size_t>(id)] = 50.0f;
+    SamplingParams params;
+    params.top_k = 6;
+    std::set<TokenId> drawn;
+    for (int i = 0; i < 200; ++i) drawn.insert(sample(logits, params, i).token);
+    QCOMPARE(drawn, likeliest);
+    params.temperature = 0;
+    QCOMPARE(sample(logits, params).token, *likeliest.begin());
+  }
 }
 
 void TestSampler::bannedIdsAreNotChosen() {

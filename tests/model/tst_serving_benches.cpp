@@ -1,6 +1,7 @@
 #include "engine/runner/bench_admission.h"
 #include "engine/runner/bench_calibrate.h"
 #include "engine/runner/bench_multiturn.h"
+#include "engine/runner/bench_overhead.h"
 #include "engine/runner/bench_policy.h"
 #include "engine/runner/bench_preemption.h"
 #include "engine/runner/bench_prefix_index.h"
@@ -59,6 +60,53 @@ class TestServingBenches : public QObject {
     }
     QVERIFY(bench->sweep.size() > 2);
     QVERIFY(bench->sweep.back().recompute_ms > 0 && bench->sweep.back().swap_ms > 0);
+  }
+
+  void aStepsPartsFitIntoItsTime() {
+    auto tiny = test::make_tiny(test::make_backend("cpu", 1));
+    const auto tokenizer = make_byte_tokenizer();
+    OverheadBenchOptions options;
+    options.parallel = {1, 3};
+    options.steps = 10;
+    std::vector<std::pair<int, bool>> lines;
+    const Status status =
+        run_overhead_bench(*tiny.model, *tokenizer, options, [&](const OverheadBenchLine& line) {
+          lines.emplace_back(line.streams, line.sampled);
+          QCOMPARE(line.steps, 10);
+          const StepCost& cost = line.cost;
+          QVERIFY(cost.forward > 0 && cost.schedule > 0 && cost.update > 0 && cost.sample > 0);
+          // Phases that overlapped would leave less than nothing for publishing.
+          QVERIFY(cost.publish > 0);
+          QVERIFY(line.step_us > cost.forward);
+          QVERIFY(line.overhead > 0 && line.overhead < 1);
+        });
+    QVERIFY(status.ok());
+    QCOMPARE(lines,
+             (std::vector<std::pair<int, bool>>{{1, false}, {1, true}, {3, false}, {3, true}}));
+    options.parallel = {0};
+    QVERIFY(!run_overhead_bench(*tiny.model, *tokenizer, options, [](const auto&) {}).ok());
+  }
+
+  void onlyStepsThatDecodeEveryStreamAreCosted() {
+    const auto record = [](double start_s, std::vector<WorkKind> kinds) {
+      auto made = std::make_shared<StepRecord>();
+      made->times = {.start_s = start_s,
+                     .schedule_us = 10,
+                     .prepare_us = 20,
+                     .forward_us = 600,
+                     .sample_us = 30,
+                     .update_us = 40};
+      for (const WorkKind kind : kinds) made->scheduled.push_back({.kind = kind});
+      return std::shared_ptr<const StepRecord>(made);
+    };
+    const auto prefill = WorkKind::kPrefill, decode = WorkKind::kDecode;
+    const auto costs = decode_step_costs({record(0, {prefill, decode}), record(1, {decode, decode}),
+                                          record(1.001, {decode, decode}), record(2, {decode})},
+                                         2);
+    QCOMPARE(costs.size(), std::size_t{1});
+    QVERIFY(std::abs(costs[0].total() - 1000) < 0.01);
+    QVERIFY(std::abs(costs[0].publish - 300) < 0.01);
+    QVERIFY(std::abs(costs[0].overhead() - 0.4) < 1e-5);
   }
 
   void aLargerPoolKeepsMoreOfAConversation() {
