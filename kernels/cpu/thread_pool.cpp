@@ -34,7 +34,7 @@ FlushDenormals::~FlushDenormals() {
   _mm_setcsr(saved_);
 }
 
-ThreadPool::ThreadPool(int num_threads) {
+ThreadPool::ThreadPool(int num_threads, void (*after_job)()) : after_job_(after_job) {
   for (int i = 1; i < num_threads; ++i) workers_.emplace_back([this, i] { work(i); });
 }
 
@@ -52,6 +52,7 @@ void ThreadPool::run_items(std::int64_t count, Function function, const void* co
     for (std::int64_t i = 0; i < count && !cancelled(); ++i) {
       function(context, static_cast<int>(i), 0);
     }
+    if (after_job_) after_job_();
     return;
   }
   function_.store(function, std::memory_order_relaxed);
@@ -62,8 +63,7 @@ void ThreadPool::run_items(std::int64_t count, Function function, const void* co
   ++jobs_published_;
   if (sleeping_.load() > 0) jobs_published_.notify_all();
 
-  while (run_one(0)) {
-  }
+  run_rest(0);
   for (int spins = 0; done_.load(std::memory_order_acquire) != count; ++spins) {
     _mm_pause();
     if (spins >= kSpins) std::this_thread::yield();
@@ -84,6 +84,13 @@ bool ThreadPool::run_one(int thread) {
   return true;
 }
 
+void ThreadPool::run_rest(int thread) {
+  if (!run_one(thread)) return;
+  while (run_one(thread)) {
+  }
+  if (after_job_) after_job_();
+}
+
 bool ThreadPool::has_work() const {
   const std::uint64_t ticket = ticket_.load();
   return next_item(ticket) < item_count(ticket) || stopping_.load();
@@ -95,8 +102,7 @@ void ThreadPool::work(int thread) {
     int spins = 0;
     while (!has_work() && spins++ < kSpins) _mm_pause();
     if (!has_work()) sleep_until_work();
-    while (run_one(thread)) {
-    }
+    run_rest(thread);
   }
 }
 

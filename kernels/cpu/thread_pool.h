@@ -26,7 +26,8 @@ class FlushDenormals {
 // sleep. run() is called from one thread at a time.
 class ThreadPool {
  public:
-  explicit ThreadPool(int num_threads);
+  // after_job, unless null, is called on each thread when it has run items and finds no more.
+  explicit ThreadPool(int num_threads, void (*after_job)() = nullptr);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -55,6 +56,8 @@ class ThreadPool {
   void run_items(std::int64_t count, Function function, const void* context);
   // Takes one item of the published job and runs it; false when there is none.
   bool run_one(int thread);
+  // All that are left.
+  void run_rest(int thread);
   bool cancelled() const {
     const std::atomic<bool>* flag = cancel_.load(std::memory_order_relaxed);
     return flag != nullptr && flag->load(std::memory_order_relaxed);
@@ -74,6 +77,7 @@ class ThreadPool {
   std::atomic<Function> function_{nullptr};
   std::atomic<const void*> context_{nullptr};
   std::atomic<const std::atomic<bool>*> cancel_{nullptr};
+  void (*const after_job_)();
   std::vector<std::thread> workers_;
 };
 
