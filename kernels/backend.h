@@ -117,8 +117,8 @@ enum class CpuPriority : std::uint8_t { kLow, kNormal, kHigh };  // nice 10, as 
 
 struct BackendOptions {
   int num_threads = 0;  // 0 = physical cores the process may use
-  std::string isa;  // "", "scalar", "avx2", "avx512": the highest instruction set to use; "" = what
-                    // the CPU has
+  std::string isa;  // "", "scalar", "avx2", "avx512", "amx": the highest instruction set to use;
+                    // "" = what the machine has
   DType kv_dtype = DType::kBF16;  // cpu: kBF16, kF16 or kF32; reference always keeps float32
   // Of the threads that compute, the one that calls begin_step() included.
   CpuPin cpu_pin = CpuPin::kNone;
@@ -181,10 +181,10 @@ class Backend {
 // Plain float32 loops: slow, obviously correct, the definition every faster backend is tested
 // against.
 std::unique_ptr<Backend> make_reference_backend();
-// SIMD on the CPU, weights quantised in memory. An `isa` the CPU lacks is an error string in
+// SIMD on the CPU, weights quantised in memory. An `isa` the machine lacks is an error string in
 // `error` and null.
 std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, std::string& error);
-// The highest instruction set this CPU has: "scalar", "avx2" or "avx512".
+// The highest instruction set this machine has: "scalar", "avx2", "avx512" or "amx".
 std::string detect_isa();
 int physical_cores();
 

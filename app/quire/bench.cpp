@@ -1,7 +1,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <tuple>
 
 #include "app/quire/bench_commands.h"
 #include "app/quire/commands.h"
@@ -42,22 +45,41 @@ int bench_core(int requests, const ModelFlags& flags) {
   return equal ? kExitOk : kExitMismatch;
 }
 
+Json json_of(const MachineLimits::Compute& compute) {
+  return {{"one_thread", rounded(compute.one_thread, 1)},
+          {"all_threads", rounded(compute.all_threads, 1)}};
+}
+
 int bench_limits(int threads, bool as_json) {
-  const MachineLimits limits = measure_limits(threads);
+  LimitsOptions options;
+  options.num_threads = threads;
+  if (const char* isa = std::getenv("QUIRE_CPU_ISA")) options.isa = isa;
+  std::string error;
+  const std::optional<MachineLimits> limits = measure_limits(options, error);
+  if (!limits) {
+    print_error(error);
+    return kExitFailure;
+  }
   if (as_json) {
-    Json json = {{"isa", limits.isa},
-                 {"threads", limits.num_threads},
-                 {"fma_gflop_s", rounded(limits.fma_gflop_s, 1)},
+    Json json = {{"isa", limits->isa},
+                 {"threads", limits->num_threads},
+                 {"fma_gflop_s", json_of(limits->fma_gflop_s)},
+                 {"int8_gop_s", json_of(limits->int8_gop_s)},
                  {"read", Json::array()}};
-    for (const auto& [bytes, gb_s] : limits.read)
+    for (const auto& [bytes, gb_s] : limits->read)
       json["read"].push_back({{"bytes", bytes}, {"gb_s", rounded(gb_s, 1)}});
     fmt::print("{}\n", json.dump());
     return kExitOk;
   }
-  fmt::print("{}, {} threads\nfloat32 multiply-adds  {:8.1f} GFLOP/s\n", limits.isa,
-             limits.num_threads, limits.fma_gflop_s);
-  for (const auto& [bytes, gb_s] : limits.read)
-    fmt::print("reading {:>4} MiB       {:8.1f} GB/s\n", bytes >> 20, gb_s);
+  fmt::print("{:<21}  {:>9} {:>9}\n",
+             fmt::format("{}, {} threads", limits->isa, limits->num_threads), "1 thread", "all");
+  for (const auto& [title, unit, compute] :
+       {std::tuple("float32 multiply-adds", "GFLOP/s", limits->fma_gflop_s),
+        std::tuple("8-bit multiply-adds", "GOP/s", limits->int8_gop_s)})
+    fmt::print("{:<21}  {:>9.1f} {:>9.1f} {}\n", title, compute.one_thread, compute.all_threads,
+               unit);
+  for (const auto& [bytes, gb_s] : limits->read)
+    fmt::print("reading {:>4} MiB                 {:>9.1f} GB/s\n", bytes >> 20, gb_s);
   return kExitOk;
 }
 

@@ -19,7 +19,17 @@ namespace cpu {
 namespace {
 
 const char* title_of(Isa isa) {
-  return isa == Isa::kAvx512 ? "AVX-512" : isa == Isa::kAvx2 ? "AVX2" : "no SIMD";
+  switch (isa) {
+    case Isa::kAmx:
+      return "AMX";
+    case Isa::kAvx512:
+      return "AVX-512";
+    case Isa::kAvx2:
+      return "AVX2";
+    case Isa::kScalar:
+      break;
+  }
+  return "no SIMD";
 }
 
 void add_bias(const float* bias, std::int64_t column, float* values, int count) {
@@ -32,7 +42,8 @@ class CpuBackend final : public Backend {
       : isa_(isa),
         kv_dtype_(options.kv_dtype),
         placement_(options.cpu_pin, options.cpu_priority, num_threads),
-        pool_(num_threads, [this](int thread) { placement_.apply(thread); }),
+        pool_(num_threads, {.on_start = [this](int thread) { placement_.apply(thread); },
+                            .after_job = kernels_of(isa).end_job}),
         linear_(kernels_of(isa), pool_),
         rope_(kernels_of(isa), pool_),
         attention_(kernels_of(isa), pool_) {}
@@ -40,9 +51,11 @@ class CpuBackend final : public Backend {
   std::string name() const override { return "cpu"; }
   std::string description() const override {
     const int threads = pool_.num_threads();
-    return std::string(title_of(isa_)) + ", " + std::to_string(threads) +
-           (threads == 1 ? " thread" : " threads") + ", KV in " +
-           std::string(dtype_info(kv_dtype_).name);
+    std::string text = std::string(title_of(isa_)) + ", " + std::to_string(threads) +
+                       (threads == 1 ? " thread" : " threads") + ", KV in " +
+                       std::string(dtype_info(kv_dtype_).name);
+    if (!detected().reason.empty()) text += ". " + detected().reason;
+    return text;
   }
 
   std::vector<std::string> warnings() const override { return placement_.warnings(); }
@@ -211,33 +224,12 @@ void CpuBackend::download(const Buffer& buffer, int n, std::span<float> target) 
   std::copy_n(host(buffer).row(0), target.size(), target.data());
 }
 
-bool isa_of(const std::string& name, Isa& isa) {
-  for (const Isa candidate : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512})
-    if (name == isa_name(candidate)) {
-      isa = candidate;
-      return true;
-    }
-  return false;
-}
-
 }  // namespace
 }  // namespace cpu
 
 std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, std::string& error) {
-  cpu::Isa isa = cpu::detect();
-  if (!options.isa.empty()) {
-    cpu::Isa wanted = isa;
-    if (!cpu::isa_of(options.isa, wanted)) {
-      error = "'" + options.isa + "' is not an instruction set; use scalar, avx2 or avx512.";
-      return nullptr;
-    }
-    if (wanted > isa) {
-      error =
-          "This CPU has no " + options.isa + "; the highest it has is " + cpu::isa_name(isa) + ".";
-      return nullptr;
-    }
-    isa = wanted;
-  }
+  cpu::Isa isa = cpu::Isa::kScalar;
+  if (!cpu::isa_named(options.isa, isa, error)) return nullptr;
   if (options.kv_dtype != DType::kBF16 && options.kv_dtype != DType::kF16 &&
       options.kv_dtype != DType::kF32) {
     error = "The KV cache can be kept in BF16, F16 or F32, not in " +

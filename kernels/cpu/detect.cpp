@@ -2,6 +2,8 @@
 
 #include <cpuid.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -11,6 +13,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/self_check.h"
 
 namespace quire {
 namespace cpu {
@@ -23,20 +26,63 @@ bool has_f16c() {
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
 
-}  // namespace
+// AMX-TILE and AMX-INT8, and tile state among what XSAVE keeps (Intel SDM volume 1, 18.3).
+bool cpu_has_tiles() {
+  constexpr unsigned kOsXsave = 1u << 27, kTile = 1u << 24, kInt8 = 1u << 25;
+  constexpr unsigned kTileState = 3u << 17;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kOsXsave) == 0) return false;
+  unsigned low = 0, high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  if ((low & kTileState) != kTileState) return false;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kTile) != 0 && (d & kInt8) != 0;
+}
 
-Isa detect() {
+// Linux keeps tile data for a process that asked (arch/x86/xstate in its documentation).
+bool tiles_permitted() {
+  constexpr long kGetPermissions = 0x1022, kRequestPermission = 0x1023, kTileData = 18;
+  std::uint64_t permissions = 0;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0 &&
+         syscall(SYS_arch_prctl, kGetPermissions, &permissions) == 0 &&
+         (permissions >> kTileData & 1) != 0;
+}
+
+bool tiles_right() {
+  return gives_the_scalar_bits(amx_kernels());
+}
+
+Detected detect_once() {
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c() &&
                     __builtin_cpu_supports("bmi2");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
-  return avx512 ? Isa::kAvx512 : avx2 ? Isa::kAvx2 : Isa::kScalar;
+  if (avx512 && cpu_has_tiles()) return with_tiles(tiles_permitted, tiles_right);
+  return {avx512 ? Isa::kAvx512 : avx2 ? Isa::kAvx2 : Isa::kScalar, ""};
+}
+
+}  // namespace
+
+Detected with_tiles(bool (*permitted)(), bool (*right)()) {
+  if (!permitted()) {
+    return {Isa::kAvx512, "AMX is not used: the operating system does not grant its tiles."};
+  }
+  if (!right()) {
+    return {Isa::kAvx512, "AMX is not used: its results differ from the scalar kernels' here."};
+  }
+  return {Isa::kAmx, ""};
+}
+
+const Detected& detected() {
+  static const Detected kDetected = detect_once();
+  return kDetected;
 }
 
 const char* isa_name(Isa isa) {
   switch (isa) {
+    case Isa::kAmx:
+      return "amx";
     case Isa::kAvx512:
       return "avx512";
     case Isa::kAvx2:
@@ -47,8 +93,27 @@ const char* isa_name(Isa isa) {
   return "scalar";
 }
 
+bool isa_named(const std::string& name, Isa& isa, std::string& error) {
+  isa = detect();
+  if (name.empty()) return true;
+  for (const Isa candidate : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx}) {
+    if (name != isa_name(candidate)) continue;
+    if (candidate > isa) {
+      error = "This machine has no " + name + "; the highest it has is " + isa_name(isa) + ".";
+      if (!detected().reason.empty()) error += " " + detected().reason;
+      return false;
+    }
+    isa = candidate;
+    return true;
+  }
+  error = "'" + name + "' is not an instruction set; use scalar, avx2, avx512 or amx.";
+  return false;
+}
+
 const KernelTable& kernels_of(Isa isa) {
   switch (isa) {
+    case Isa::kAmx:
+      return amx_kernels();
     case Isa::kAvx512:
       return avx512_kernels();
     case Isa::kAvx2:

@@ -5,14 +5,17 @@
 
 #include "kernels/dtype.h"
 
-// The instruction-set dependent inner loops. Three tables exist (scalar, AVX2, AVX-512); all give
-// the same bits for the same arguments, because they are the same templates over 16 float lanes
-// plus integer dot products, which are exact. The scalar one is plain C++ and is the definition of
-// the arithmetic. Float operations run with denormals flushed to zero (FlushDenormals).
+// The instruction-set dependent inner loops. Four tables exist (scalar, AVX2, AVX-512, AMX); all
+// give the same bits for the same arguments, because they are the same templates over 16 float
+// lanes plus integer dot products, which are exact. The scalar one is plain C++ and is the
+// definition of the arithmetic. Float operations run with denormals flushed to zero
+// (FlushDenormals).
 namespace quire::cpu {
 
 // Activation rows as matrix kernels read them. Quantised weights use 8-bit values in blocks of 32,
 // with x ~ scale * q and q = round(x * 127 / amax); plain weights use the floats.
+// All arrays but x can be read, whatever they hold there, up to kReadableRows past the last row.
+inline constexpr int kReadableRows = 15;
 struct ActivationRows {
   int rows = 0;
   std::int64_t cols = 0;
@@ -22,6 +25,20 @@ struct ActivationRows {
   const std::int16_t (*sums)[2] = nullptr;  // [rows, cols / 32] sums of q 0-15 and q 16-31
   const float* x = nullptr;                 // [rows, cols]
 };
+
+// Rows [first, first + count) of `x`. Static: sources for several instruction sets compile it.
+static inline ActivationRows rows_of(ActivationRows x, int first, int count) {
+  const std::int64_t blocks = x.cols / 32;
+  x.rows = count;
+  if (x.x) x.x += first * x.cols;
+  if (x.q) {
+    x.q += first * x.cols;
+    x.scale += first * blocks;
+    x.scaled_sum += first * blocks;
+    x.sums += first * blocks;
+  }
+  return x;
+}
 
 // One row of the above, to be filled.
 struct QuantisedRow {
@@ -75,15 +92,22 @@ struct KernelTable {
   void (*merge_span)(float& largest, float& total, float* out, float span_largest, float span_total,
                      const float* span_out, std::int64_t count);
   void (*exp)(const float* x, float* out, std::int64_t count);  // count a multiple of 16; for tests
-  // For measuring the machine: `flops_per_round` operations a round, and reading `count` floats, a
-  // multiple of 64, in order.
+  // For measuring the machine: float32 multiply-adds, `flops_per_round` operations a round; sums of
+  // products of bytes as the matrix kernels form them, `int8_ops_per_round` a round; and reading
+  // `count` floats, a multiple of 64, in order.
   int flops_per_round;
   float (*burn_fma)(std::int64_t rounds);
+  int int8_ops_per_round;
+  std::int32_t (*burn_int8)(std::int64_t rounds);
   float (*read_sum)(const float* data, std::int64_t count);
+  // Gives back what kernels hold between calls (tile registers). Called on each thread after its
+  // part of a job; may be null.
+  void (*end_job)();
 };
 
 const KernelTable& scalar_kernels();
 const KernelTable& avx2_kernels();
 const KernelTable& avx512_kernels();
+const KernelTable& amx_kernels();
 
 }  // namespace quire::cpu

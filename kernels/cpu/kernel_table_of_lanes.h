@@ -39,6 +39,8 @@ constexpr KernelTable table_of_lanes(const char* name) {
   table.exp = exp_row;
   table.flops_per_round = 2 * 16 * kRowsAtOnce;
   table.burn_fma = burn_fma_lanes;
+  table.int8_ops_per_round = kInt8OpsPerRound;
+  table.burn_int8 = burn_int8_lanes;
   table.read_sum = read_sum_row;
   return table;
 }

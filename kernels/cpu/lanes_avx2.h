@@ -352,5 +352,28 @@ QUIRE_INLINE void block_dots(const std::uint8_t* block, const std::int8_t* const
   }
 }
 
+// Four sums over blocks of 32 inputs of 8 rows, as unsigned_dots() forms them for 4-bit weights.
+// The weights are made opaque so that no product is the same as the one before.
+inline constexpr int kInt8OpsPerRound = 2 * 4 * 8 * 32;
+inline std::int32_t burn_int8_lanes(std::int64_t rounds) {
+  const __m256i x = _mm256_set1_epi8(3), ones = _mm256_set1_epi16(1);
+  __m256i weights = _mm256_set1_epi8(5), sums[4];
+  for (__m256i& sum : sums) sum = _mm256_setzero_si256();
+  for (std::int64_t r = 0; r < rounds; ++r) {
+    __m256i words[4];
+    unrolled<8>([&](auto group) __attribute__((always_inline)) {
+      unrolled<4>([&](auto i) __attribute__((always_inline)) {
+        settle(weights);
+        const __m256i products = _mm256_maddubs_epi16(weights, x);
+        words[i] = group == 0 ? products : _mm256_add_epi16(words[i], products);
+        settle(words[i]);
+      });
+    });
+    for (int i = 0; i < 4; ++i)
+      sums[i] = _mm256_add_epi32(sums[i], _mm256_madd_epi16(words[i], ones));
+  }
+  return Ints{_mm256_add_epi32(sums[0], sums[1]), _mm256_add_epi32(sums[2], sums[3])}.sum();
+}
+
 }  // namespace
 }  // namespace quire::cpu

@@ -299,5 +299,18 @@ QUIRE_INLINE void block_dots(const std::uint8_t* block, const std::int8_t* const
     simple_dots<F, Rows>(block, q, sums, index, dots);
 }
 
+inline constexpr int kInt8OpsPerRound = 2 * kRowsAtOnce * 64;
+inline std::int32_t burn_int8_lanes(std::int64_t rounds) {
+  const __m512i weights = _mm512_set1_epi8(5), x = _mm512_set1_epi8(3);
+  __m512i sums[kRowsAtOnce];
+  for (__m512i& sum : sums) sum = _mm512_setzero_si512();
+  for (std::int64_t r = 0; r < rounds; ++r)
+    unrolled<kRowsAtOnce>([&](auto i) __attribute__((always_inline)) {
+      sums[i] = _mm512_dpbusd_epi32(sums[i], weights, x);
+    });
+  for (int i = 1; i < kRowsAtOnce; ++i) sums[0] = _mm512_add_epi32(sums[0], sums[i]);
+  return Ints{sums[0]}.sum();
+}
+
 }  // namespace
 }  // namespace quire::cpu

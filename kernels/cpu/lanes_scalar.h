@@ -216,5 +216,20 @@ void block_dots(const std::uint8_t* block, const std::int8_t* const (&q)[Rows],
     }
 }
 
+// The factor is made opaque so that no product is the same as the one before.
+inline constexpr int kInt8OpsPerRound = 2 * 8;
+std::int32_t burn_int8_lanes(std::int64_t rounds) {
+  std::int32_t sums[8] = {}, factor = 3;
+  for (std::int64_t r = 0; r < rounds; ++r)
+    for (std::int32_t& sum : sums) {
+      asm("" : "+r"(factor));
+      sum = static_cast<std::int32_t>(static_cast<std::uint32_t>(sum) +
+                                      static_cast<std::uint32_t>(factor * 5));
+    }
+  std::uint32_t total = 0;
+  for (const std::int32_t sum : sums) total += static_cast<std::uint32_t>(sum);
+  return static_cast<std::int32_t>(total);
+}
+
 }  // namespace
 }  // namespace quire::cpu

@@ -30,8 +30,9 @@ void Linear::reserve(const CpuMatrix& weight, int rows, bool normed) {
                                  : static_cast<std::size_t>(pool_.num_threads()) * weight.cols();
   if (normed || weight.needs_floats()) floats_.reserve(floats * sizeof(float));
   if (!quantised_) return;
-  const std::size_t blocks = values / kBlock;
-  q_.reserve(values);
+  const std::size_t readable = static_cast<std::size_t>(rows + kReadableRows) * weight.cols();
+  const std::size_t blocks = readable / kBlock;
+  q_.reserve(readable);
   scales_.reserve(blocks * sizeof(float));
   scaled_sums_.reserve(blocks * sizeof(float));
   sums_.reserve(blocks * 2 * sizeof(std::int16_t));
@@ -78,7 +79,7 @@ Linear::Plan Linear::plan_of(const CpuMatrix& weight, std::int64_t outputs) cons
   plan.columns = (outputs + kPanelRows - 1) / kPanelRows;
   const std::size_t row_size = weight.cols() * (quantised_ ? 1 : sizeof(float));
   const auto fitting = static_cast<int>(std::min<std::size_t>(kActivationBytes / row_size, 4096));
-  plan.block_rows = std::clamp(fitting / 8 * 8, 16, kMaxRows);
+  plan.block_rows = std::clamp(fitting / 16 * 16, 16, kMaxRows);
   plan.row_blocks = (plan.rows + plan.block_rows - 1) / plan.block_rows;
   const std::int64_t by_bytes = static_cast<std::int64_t>(
       kItemWeightBytes / std::max<std::size_t>(1, weight.parts().front().panel_bytes));
@@ -90,17 +91,8 @@ Linear::Plan Linear::plan_of(const CpuMatrix& weight, std::int64_t outputs) cons
 
 void Linear::panel(const CpuMatrix::Part& part, std::int64_t index, int first, int rows,
                    float* tile) const {
-  const std::int64_t cols = prepared_.cols, blocks = cols / kBlock;
-  ActivationRows x = prepared_;
-  x.rows = rows;
-  if (x.x) x.x += first * cols;
-  if (quantised_) {
-    x.q += first * cols;
-    x.scale += first * blocks;
-    x.scaled_sum += first * blocks;
-    x.sums += first * blocks;
-  }
-  kernels_.panel[static_cast<int>(part.source.dtype)](part.panel(index), x, tile);
+  kernels_.panel[static_cast<int>(part.source.dtype)](part.panel(index),
+                                                      rows_of(prepared_, first, rows), tile);
 }
 
 void Linear::outputs(const CpuMatrix& weight, std::int64_t column, int count, int first, int rows,

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/check.h"
 
@@ -34,10 +35,10 @@ FlushDenormals::~FlushDenormals() {
   _mm_setcsr(saved_);
 }
 
-ThreadPool::ThreadPool(int num_threads, std::function<void(int thread)> on_start) {
+ThreadPool::ThreadPool(int num_threads, Hooks hooks) : hooks_(std::move(hooks)) {
   for (int i = 1; i < num_threads; ++i)
-    workers_.emplace_back([this, i, on_start] {
-      if (on_start) on_start(i);
+    workers_.emplace_back([this, i] {
+      if (hooks_.on_start) hooks_.on_start(i);
       work(i);
     });
 }
@@ -56,6 +57,7 @@ void ThreadPool::run_items(std::int64_t count, Function function, const void* co
     for (std::int64_t i = 0; i < count && !cancelled(); ++i) {
       function(context, static_cast<int>(i), 0);
     }
+    if (hooks_.after_job != nullptr) hooks_.after_job();
     return;
   }
   function_.store(function, std::memory_order_relaxed);
@@ -66,8 +68,7 @@ void ThreadPool::run_items(std::int64_t count, Function function, const void* co
   ++jobs_published_;
   if (sleeping_.load() > 0) jobs_published_.notify_all();
 
-  while (run_one(0)) {
-  }
+  run_rest(0);
   for (int spins = 0; done_.load(std::memory_order_acquire) != count; ++spins) {
     _mm_pause();
     if (spins >= kSpins) std::this_thread::yield();
@@ -88,6 +89,13 @@ bool ThreadPool::run_one(int thread) {
   return true;
 }
 
+void ThreadPool::run_rest(int thread) {
+  if (!run_one(thread)) return;
+  while (run_one(thread)) {
+  }
+  if (hooks_.after_job != nullptr) hooks_.after_job();
+}
+
 bool ThreadPool::has_work() const {
   const std::uint64_t ticket = ticket_.load();
   return next_item(ticket) < item_count(ticket) || stopping_.load();
@@ -99,8 +107,7 @@ void ThreadPool::work(int thread) {
     int spins = 0;
     while (!has_work() && spins++ < kSpins) _mm_pause();
     if (!has_work()) sleep_until_work();
-    while (run_one(thread)) {
-    }
+    run_rest(thread);
   }
 }
 

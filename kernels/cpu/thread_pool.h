@@ -27,8 +27,15 @@ class FlushDenormals {
 // sleep. run() is called from one thread at a time.
 class ThreadPool {
  public:
-  // `on_start`, when given, is called on each worker with its number before it takes work.
-  explicit ThreadPool(int num_threads, std::function<void(int thread)> on_start = {});
+  struct Hooks {
+    // Called on each worker with its number before it takes work; may be empty.
+    std::function<void(int thread)> on_start;
+    // Called on each thread when it has run items and finds no more; may be null.
+    void (*after_job)() = nullptr;
+  };
+
+  explicit ThreadPool(int num_threads) : ThreadPool(num_threads, Hooks()) {}
+  ThreadPool(int num_threads, Hooks hooks);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -57,6 +64,8 @@ class ThreadPool {
   void run_items(std::int64_t count, Function function, const void* context);
   // Takes one item of the published job and runs it; false when there is none.
   bool run_one(int thread);
+  // All that are left.
+  void run_rest(int thread);
   bool cancelled() const {
     const std::atomic<bool>* flag = cancel_.load(std::memory_order_relaxed);
     return flag != nullptr && flag->load(std::memory_order_relaxed);
@@ -76,6 +85,7 @@ class ThreadPool {
   std::atomic<Function> function_{nullptr};
   std::atomic<const void*> context_{nullptr};
   std::atomic<const std::atomic<bool>*> cancel_{nullptr};
+  const Hooks hooks_;
   std::vector<std::thread> workers_;
 };
 

@@ -8,7 +8,8 @@
 
 namespace quire::cpu {
 const KernelTable& emulated_avx512_kernels();
-}
+const KernelTable& emulated_amx_kernels();
+}  // namespace quire::cpu
 
 namespace quire::test {
 namespace {
@@ -90,8 +91,12 @@ std::vector<const cpu::KernelTable*> simd_tables() {
   std::vector<const cpu::KernelTable*> tables;
   if (cpu::detect() >= cpu::Isa::kAvx2) tables.push_back(&cpu::avx2_kernels());
   if (cpu::detect() >= cpu::Isa::kAvx512) tables.push_back(&cpu::avx512_kernels());
+  if (cpu::detect() >= cpu::Isa::kAmx) tables.push_back(&cpu::amx_kernels());
 #ifdef QUIRE_EMULATED_AVX512
-  if (cpu::detect() >= cpu::Isa::kAvx2) tables.push_back(&cpu::emulated_avx512_kernels());
+  if (cpu::detect() >= cpu::Isa::kAvx2) {
+    tables.push_back(&cpu::emulated_avx512_kernels());
+    tables.push_back(&cpu::emulated_amx_kernels());
+  }
 #endif
   return tables;
 }

@@ -35,8 +35,8 @@ struct StoredMatrix {
 };
 
 std::vector<DType> all_dtypes();
-// The SIMD tables that can run here, next to the scalar one: AVX2 when the CPU has it, AVX-512
-// natively or emulated.
+// The SIMD tables that can run here, next to the scalar one: AVX2 when the CPU has it, AVX-512 and
+// AMX natively or emulated.
 std::vector<const cpu::KernelTable*> simd_tables();
 
 // One request's tokens in a step: `num_computed` are in the cache already.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -11,7 +12,8 @@ using namespace quire::test;
 
 namespace {
 
-// Activation rows in the form the kernels take, quantised by the scalar kernel.
+// Activation rows in the form the kernels take, quantised by the scalar kernel. What may be read
+// past the last row is not zero.
 struct Activations {
   std::vector<float> x, scale, scaled_sum;
   std::vector<std::int8_t> q;
@@ -21,10 +23,10 @@ struct Activations {
 
   Activations(int num_rows, std::int64_t num_cols, Random& random)
       : x(random.normals(num_rows * num_cols)),
-        scale(x.size() / kBlock),
-        scaled_sum(scale.size()),
-        q(x.size()),
-        sums(2 * scale.size()),
+        scale((num_rows + kReadableRows) * num_cols / kBlock, __builtin_nanf("")),
+        scaled_sum(scale.size(), __builtin_nanf("")),
+        q((num_rows + kReadableRows) * num_cols, 77),
+        sums(2 * scale.size(), 77),
         rows(num_rows),
         cols(num_cols) {
     if (cols % kBlock != 0) return;
@@ -79,6 +81,7 @@ class TestPanelKernels : public QObject {
   // block (or input) of a sum of at most sum |term|.
   void scalarKernelMultipliesDecodedWeights();
   void everyInstructionSetGivesTheScalarBits();
+  void anyNumberOfRowsGivesTheScalarBits();
   void aRowDoesNotDependOnTheOthers();
   void rowsPastTheEndAreZero();
 };
@@ -127,6 +130,31 @@ void TestPanelKernels::everyInstructionSetGivesTheScalarBits() {
                                 .arg(rows)
                                 .arg(table->name)));
     }
+}
+
+// Row counts around the tiles of every set, and inputs around the 1,024 that AMX unpacks at a time.
+void TestPanelKernels::anyNumberOfRowsGivesTheScalarBits() {
+  Random random(5);
+  for (const DType dtype : all_dtypes()) {
+    if (!is_quantised(dtype)) continue;
+    const int elements = dtype_info(dtype).block_elements;
+    for (const int inputs : {elements, 1024 - elements, 1024 + elements}) {
+      const StoredMatrix matrix(dtype, 16, std::max(inputs, elements), random);
+      const std::vector<std::uint8_t> panel = packed(matrix, 0);
+      Activations x(70, matrix.cols, random);
+      const auto expected = multiply(scalar_kernels(), dtype, panel, x.view(0, 70));
+      for (const KernelTable* table : simd_tables())
+        for (int rows = 1; rows <= 70; rows += 1 + random.below(inputs / 128 + 1)) {
+          const auto found = multiply(*table, dtype, panel, x.view(0, rows));
+          QVERIFY2(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)) == 0,
+                   qPrintable(QString("%1, %2 inputs, %3 rows, %4")
+                                  .arg(dtype_info(dtype).name.data())
+                                  .arg(matrix.cols)
+                                  .arg(rows)
+                                  .arg(table->name)));
+        }
+    }
+  }
 }
 
 void TestPanelKernels::aRowDoesNotDependOnTheOthers() {

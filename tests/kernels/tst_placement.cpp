@@ -82,7 +82,7 @@ void TestPlacement::pinnedThreadsKeepToCoresOfTheirOwn() {
     const Placement placement(CpuPin::kCores, CpuPriority::kNormal, count);
     QVERIFY(placement.warnings().empty());
     QCOMPARE(cpus_of_this_thread(), allowed);  // making one places nobody
-    ThreadPool pool(count, [&](int thread) { placement.apply(thread); });
+    ThreadPool pool(count, {.on_start = [&](int thread) { placement.apply(thread); }});
     placement.apply(0);
     std::mutex mutex;
     std::set<int> used;
@@ -130,7 +130,7 @@ void TestPlacement::priorityIsEachThreadsOwn() {
     const Placement placement(CpuPin::kNone, CpuPriority::kLow, 3);
     QVERIFY(placement.warnings().empty());
     QCOMPARE(getpriority(PRIO_PROCESS, 0), before);
-    ThreadPool pool(3, [&](int thread) { placement.apply(thread); });
+    ThreadPool pool(3, {.on_start = [&](int thread) { placement.apply(thread); }});
     placement.apply(0);
     std::atomic<int> low{0};
     on_every_thread(pool, [&](int) { low += getpriority(PRIO_PROCESS, 0) == Placement::kNice; });

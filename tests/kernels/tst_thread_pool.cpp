@@ -10,6 +10,18 @@
 using namespace quire;
 using namespace quire::cpu;
 
+namespace {
+
+std::atomic<int> jobs_ended{0};
+thread_local bool busy = false;
+
+void end_job() {
+  if (busy) ++jobs_ended;
+  busy = false;
+}
+
+}  // namespace
+
 class TestThreadPool : public QObject {
   Q_OBJECT
  private slots:
@@ -17,6 +29,7 @@ class TestThreadPool : public QObject {
   void jobsFollowEachOtherWithoutMixing();
   void sleepingWorkersWakeUp();
   void denormalsAreFlushedInWorkers();
+  void everyThreadThatRanItemsEndsTheJob();
 };
 
 void TestThreadPool::everyItemRunsOnce() {
@@ -71,6 +84,27 @@ void TestThreadPool::denormalsAreFlushedInWorkers() {
     while (arrived.load() < 2) std::this_thread::yield();
   });
   QCOMPARE(denormals.load(), 0);
+}
+
+void TestThreadPool::everyThreadThatRanItemsEndsTheJob() {
+  for (const int threads : {1, 2, 3}) {
+    jobs_ended = 0;
+    {
+      ThreadPool pool(threads, {.after_job = end_job});
+      // Every item waits for the others, so all threads take part in both jobs.
+      for (int job = 0; job < 2; ++job) {
+        std::atomic<int> arrived{0};
+        pool.run(threads, [&](int, int) {
+          busy = true;
+          ++arrived;
+          while (arrived.load() < threads) std::this_thread::yield();
+        });
+        QVERIFY(!busy);
+      }
+    }
+    // A worker that finds the second job before it looks up from the first ends both at once.
+    QVERIFY(jobs_ended >= threads + 1 && jobs_ended <= 2 * threads);
+  }
 }
 
 QUIRE_TEST(TestThreadPool)

@@ -1,0 +1,11 @@
+#pragma once
+
+namespace quire::cpu {
+
+struct KernelTable;
+
+// Whether `table` multiplies a small random matrix of each quantised type to the scalar table's
+// bits. For instructions nobody could try before the program met this machine; some milliseconds.
+bool gives_the_scalar_bits(const KernelTable& table);
+
+}  // namespace quire::cpu
