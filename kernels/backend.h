@@ -114,6 +114,8 @@ struct BackendOptions {
   std::string isa;  // "", "scalar", "avx2", "avx512": the highest instruction set to use; "" = what
                     // the CPU has
   DType kv_dtype = DType::kBF16;  // cpu: kBF16, kF16 or kF32; reference always keeps float32
+  // cpu: attention reads blocks that several requests of a step share once. Changes no bit.
+  bool cascade_attention = true;
 };
 
 // One device. Calls come from one thread at a time (the engine thread; loading may use another

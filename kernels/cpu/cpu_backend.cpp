@@ -26,13 +26,13 @@ void add_bias(const float* bias, std::int64_t column, float* values, int count) 
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(Isa isa, int num_threads, DType kv_dtype)
+  CpuBackend(Isa isa, int num_threads, const BackendOptions& options)
       : isa_(isa),
-        kv_dtype_(kv_dtype),
+        kv_dtype_(options.kv_dtype),
         pool_(num_threads),
         linear_(kernels_of(isa), pool_),
         rope_(kernels_of(isa), pool_),
-        attention_(kernels_of(isa), pool_) {}
+        attention_(kernels_of(isa), pool_, options.cascade_attention) {}
 
   std::string name() const override { return "cpu"; }
   std::string description() const override {
@@ -66,6 +66,7 @@ class CpuBackend final : public Backend {
   void begin_step(const BatchView& batch) override {
     batch_ = batch;
     rope_.begin_step();
+    attention_.begin_step();
     pool_.set_cancel(batch.cancel);
   }
   void end_step() override { pool_.set_cancel(nullptr); }
@@ -231,7 +232,7 @@ std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, std::st
     return nullptr;
   }
   const int threads = options.num_threads > 0 ? options.num_threads : physical_cores();
-  return std::make_unique<cpu::CpuBackend>(isa, threads, options.kv_dtype);
+  return std::make_unique<cpu::CpuBackend>(isa, threads, options);
 }
 
 }  // namespace quire
