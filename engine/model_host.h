@@ -20,7 +20,7 @@ struct HostedModel;
 struct LoadOptions {
   std::string backend = "cpu";  // "cpu" or "reference"
   int num_threads = 0;
-  std::string kv_cache_dtype = "bf16";  // of the cpu backend: "bf16", "f16" or "f32"
+  std::string kv_cache_dtype = "bf16";  // of the cpu backend: one of kv_cache_dtypes()
   int num_blocks = 0;                   // beats kv_cache_bytes
   std::uint64_t kv_cache_bytes = 0;     // 0: min(a quarter of free memory, 8 x context)
   int block_size = 16;
@@ -46,6 +46,9 @@ struct LoadOptions {
   // reader put on the engine misses nothing. An error fails the load. May be empty.
   std::function<Status(HostedModel&)> on_started;
 };
+
+// What kv_cache_dtype may be, the default first.
+std::vector<std::string> kv_cache_dtypes();
 
 // A model that is loaded and running. Shared by whoever uses it; the engine stops when the last
 // user lets go.

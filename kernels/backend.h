@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/dtype.h"
+#include "kernels/kv_dtype.h"
 
 // The table of operations a model's forward pass calls. Weights are packed and buffers owned by the
 // backend; no host pointer appears above it except where a parameter says so, so another device is
@@ -113,7 +114,7 @@ struct BackendOptions {
   int num_threads = 0;  // 0 = physical cores
   std::string isa;  // "", "scalar", "avx2", "avx512": the highest instruction set to use; "" = what
                     // the CPU has
-  DType kv_dtype = DType::kBF16;  // cpu: kBF16, kF16 or kF32; reference always keeps float32
+  KvDType kv_dtype = KvDType::kBF16;  // cpu; reference always keeps float32
   // cpu: attention reads blocks that several requests of a step share once. Changes no bit.
   bool cascade_attention = true;
 };

@@ -49,8 +49,9 @@ struct Attention::Call {
   }
   std::size_t scratch_floats() const {
     return static_cast<std::size_t>(max_rows) * (3 * padded_dim + kSpan + 4) +
-           static_cast<std::size_t>(kSpan) * (padded_dim + shape.head_dim) +
-           static_cast<std::size_t>(kTile) * shape.head_dim + 16;
+           static_cast<std::size_t>(kSpan) * padded_dim +
+           static_cast<std::size_t>(kTile) * shape.head_dim +
+           static_cast<std::size_t>(kSpan) * 2 * (shape.head_dim + cache.num_scales(layer)) + 16;
   }
 };
 
@@ -58,8 +59,10 @@ struct Attention::Scratch {
   float *q, *span_out, *out;                           // [max_rows, padded_dim]
   float* scores;                                       // [max_rows, kSpan]
   float *span_largest, *span_total, *largest, *total;  // [max_rows]
-  float *keys, *values;         // [kSpan / 16, head_dim, 16], [kSpan, padded_dim]
-  float* raw;                   // [head_dim, 16], pieces of a key tile
+  float *keys, *values;                                // [head_dim, 16], [kSpan, padded_dim]
+  // Tiles gathered from pieces, as stored: [kSpan * head_dim] and [kSpan * scales] each.
+  float *gathered_keys, *gathered_values, *gathered_key_scales, *gathered_value_scales;
+  StoredTile tiles[kSpan / kTile];
   std::vector<int> begin, end;  // per query
 
   Scratch(const Call& call, float* memory) : begin(call.max_rows), end(call.max_rows) {
@@ -69,17 +72,38 @@ struct Attention::Scratch {
       return start;
     };
     const std::size_t rows = call.max_rows, dim = call.padded_dim;
-    keys = take(static_cast<std::size_t>(kSpan) * call.shape.head_dim);
+    keys = take(static_cast<std::size_t>(kTile) * call.shape.head_dim);
     values = take(kSpan * dim);
     q = take(rows * dim);
     span_out = take(rows * dim);
     out = take(rows * dim);
     scores = take(rows * kSpan);
-    raw = take(static_cast<std::size_t>(kTile) * call.shape.head_dim);
+    for (float** elements : {&gathered_keys, &gathered_values})
+      *elements = take(static_cast<std::size_t>(kSpan) * call.shape.head_dim);
+    for (float** scales : {&gathered_key_scales, &gathered_value_scales})
+      *scales = take(static_cast<std::size_t>(kSpan) * call.cache.num_scales(call.layer));
     span_largest = take(rows);
     span_total = take(rows);
     largest = take(rows);
     total = take(rows);
+  }
+
+  // Copies `width` positions to the tile's positions [first, first + width).
+  StoredTile gather(const StoredTile& piece, int tile, int first, int width, std::size_t dim,
+                    std::size_t element, std::size_t scales) {
+    const std::size_t at = static_cast<std::size_t>(tile) * kTile;
+    auto* k = reinterpret_cast<std::uint8_t*>(gathered_keys) + at * dim * element;
+    auto* v = reinterpret_cast<std::uint8_t*>(gathered_values) + at * dim * element;
+    float* key_scale = gathered_key_scales + at * scales;
+    float* value_scale = gathered_value_scales + at * scales;
+    for (std::size_t d = 0; d < dim; ++d)
+      std::memcpy(k + (d * kTile + first) * element, piece.keys + d * width * element,
+                  width * element);
+    std::memcpy(v + first * dim * element, piece.values, width * dim * element);
+    for (std::size_t i = 0; i < scales; ++i)
+      std::copy_n(piece.key_scales + i * width, width, key_scale + i * kTile + first);
+    std::copy_n(piece.value_scales, scales * width, value_scale + first * scales);
+    return {k, v, key_scale, value_scale};
   }
 
   void clear(int rows, int padded_dim) {
@@ -148,55 +172,31 @@ void Attention::load_queries(const Call& call, const Plan::Item& item, int kv_he
   }
 }
 
-// Positions [begin, end) of span `index` as floats. Whole key tiles are read, values only of
-// positions in the range.
-void Attention::expand(const Call& call, const std::int32_t* blocks, int kv_head, int index,
-                       int begin, int end, Scratch& scratch) const {
+// The tiles of span `index` that hold positions [begin, end): where they lie in the pool, or, of
+// blocks that are not whole tiles, copies of those positions in the scratch memory.
+void Attention::find_tiles(const Call& call, const std::int32_t* blocks, int kv_head, int index,
+                           int begin, int end, Scratch& scratch) const {
   const CpuKvPool& cache = call.cache;
   const int dim = call.shape.head_dim, block_size = cache.block_size(), width = cache.run();
-  const std::size_t element = dtype_info(cache.dtype()).block_bytes;
-  const auto widen = [&](const std::uint8_t* source, float* target, int count) {
-    if (cache.dtype() == DType::kBF16)
-      kernels_.expand_bf16(reinterpret_cast<const std::uint16_t*>(source), target, count);
-    else if (cache.dtype() == DType::kF16)
-      kernels_.expand_f16(reinterpret_cast<const std::uint16_t*>(source), target, count);
-    else
-      std::memcpy(target, source, count * sizeof(float));
+  const std::size_t element = kv_element_bytes(cache.dtype());
+  const std::size_t scales = cache.num_scales(call.layer), scales_at = cache.scales_at(call.layer);
+  const auto floats = [](const std::uint8_t* bytes) {
+    return reinterpret_cast<const float*>(bytes);
   };
-  const auto block_at = [&](int position) {
+  for (int p = begin / width * width; p < end; p += width) {
+    const int position = index * kSpan + p, offset = position % block_size;
     const std::int32_t block = blocks[position / block_size];
     QUIRE_CHECK(block >= 0 && block < cache.num_blocks(), block, cache.num_blocks());
-    return block;
-  };
-  const int base = index * kSpan;
-  for (int p = base + begin / width * width; p < base + end; p += width) {
-    const std::uint8_t* piece = cache.keys(call.layer, block_at(p), kv_head) +
-                                p % block_size / width * dim * width * element;
-    float* tile = scratch.keys + (p - base) / kTile * kTile * dim;
-    if (width == kTile) {
-      widen(piece, tile, dim * kTile);
-      continue;
-    }
-    widen(piece, scratch.raw, dim * width);
-    for (int d = 0; d < dim; ++d)
-      std::memcpy(tile + d * kTile + p % kTile, scratch.raw + d * width, width * sizeof(float));
-  }
-  // Values of one block follow each other, as they do in the target unless it is padded.
-  for (int p = base + begin; p < base + end;) {
-    const int left_in_block = block_size - p % block_size;
-    const int count = std::min(left_in_block, base + end - p);
-    const std::uint8_t* source = cache.values(call.layer, block_at(p), kv_head) +
-                                 static_cast<std::size_t>(p % block_size) * dim * element;
-    float* target = scratch.values + (p - base) * call.padded_dim;
-    p += count;
-    if (dim == call.padded_dim) {
-      widen(source, target, count * dim);
-      continue;
-    }
-    for (int i = 0; i < count; ++i, target += call.padded_dim) {
-      widen(source + i * dim * element, target, dim);
-      std::fill(target + dim, target + call.padded_dim, 0.0f);
-    }
+    const std::uint8_t* keys = cache.keys(call.layer, block, kv_head);
+    const std::uint8_t* values = cache.values(call.layer, block, kv_head);
+    const StoredTile piece{keys + offset * dim * element, values + offset * dim * element,
+                           floats(keys + scales_at) + offset * scales,
+                           floats(values + scales_at) + offset * scales};
+    StoredTile& tile = scratch.tiles[p / kTile];
+    if (width == kTile)
+      tile = piece;
+    else
+      tile = scratch.gather(piece, p / kTile, p % kTile, width, dim, element, scales);
   }
 }
 
@@ -219,13 +219,24 @@ bool Attention::span(const Call& call, const Plan::Item& item, int kv_head, int 
     highest = std::max(highest, scratch.end[i]);
   }
   if (first_query >= end_query) return false;
-  expand(call, item.blocks, kv_head, index, lowest, highest, scratch);
+  find_tiles(call, item.blocks, kv_head, index, lowest, highest, scratch);
   const int row = first_query * call.group;
-  kernels_.attend_span({call.shape.head_dim, call.padded_dim, call.group, end_query - first_query,
-                        scratch.q + row * call.padded_dim, scratch.keys, scratch.values,
-                        scratch.begin.data() + first_query, scratch.end.data() + first_query,
-                        scratch.scores, scratch.span_largest + row, scratch.span_total + row,
-                        scratch.span_out + row * call.padded_dim});
+  SpanArgs args;
+  args.head_dim = call.shape.head_dim;
+  args.padded_dim = call.padded_dim;
+  args.group = call.group;
+  args.queries = end_query - first_query;
+  args.q = scratch.q + row * call.padded_dim;
+  std::ranges::copy(scratch.tiles, args.tiles);
+  args.begin = scratch.begin.data() + first_query;
+  args.end = scratch.end.data() + first_query;
+  args.scores = scratch.scores;
+  args.key_floats = scratch.keys;
+  args.value_floats = scratch.values;
+  args.largest = scratch.span_largest + row;
+  args.total = scratch.span_total + row;
+  args.out = scratch.span_out + row * call.padded_dim;
+  kernels_.attend_span[static_cast<int>(call.cache.dtype())](args);
   return true;
 }
 

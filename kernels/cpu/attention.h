@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "kernels/cpu/attention_plan.h"
-#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/attention_table.h"
 #include "kernels/cpu/kv_pool.h"
 #include "kernels/cpu/storage.h"
 
@@ -17,7 +17,7 @@ namespace quire::cpu {
 class Attention {
  public:
   // `cascade`: blocks that several requests share are read once a step.
-  Attention(const KernelTable& kernels, ThreadPool& pool, bool cascade)
+  Attention(const AttentionKernels& kernels, ThreadPool& pool, bool cascade)
       : kernels_(kernels), pool_(pool), cascade_(cascade) {}
 
   void begin_step() { num_plans_ = 0; }
@@ -33,8 +33,8 @@ class Attention {
   void run_item(const Call& call, const Plan::Item& item, int kv_head, Scratch& scratch);
   bool span(const Call& call, const Plan::Item& item, int kv_head, int index, Scratch& scratch,
             int& first_query, int& end_query) const;
-  void expand(const Call& call, const std::int32_t* blocks, int kv_head, int index, int begin,
-              int end, Scratch& scratch) const;
+  void find_tiles(const Call& call, const std::int32_t* blocks, int kv_head, int index, int begin,
+                  int end, Scratch& scratch) const;
   void load_queries(const Call& call, const Plan::Item& item, int kv_head, Scratch& scratch) const;
   void merge(const Call& call, int first_row, const float* out, const float* largest,
              const float* total, Scratch& scratch) const;
@@ -43,7 +43,7 @@ class Attention {
   void finish(const Call& call, const Plan::Query& query, int kv_head, int first_row,
               const Scratch& scratch) const;
 
-  const KernelTable& kernels_;
+  const AttentionKernels& kernels_;
   ThreadPool& pool_;
   bool cascade_;
   std::vector<Plan> plans_;  // the first num_plans_ are this step's

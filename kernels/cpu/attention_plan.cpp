@@ -6,7 +6,7 @@
 #include <span>
 
 #include "kernels/check.h"
-#include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/attention_table.h"
 
 namespace quire::cpu {
 namespace {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 
 #include "kernels/backend.h"
@@ -32,14 +33,15 @@ class CpuBackend final : public Backend {
         pool_(num_threads),
         linear_(kernels_of(isa), pool_),
         rope_(kernels_of(isa), pool_),
-        attention_(kernels_of(isa), pool_, options.cascade_attention) {}
+        attention_(*kernels_of(isa).attention, pool_, options.cascade_attention) {}
 
   std::string name() const override { return "cpu"; }
   std::string description() const override {
     const int threads = pool_.num_threads();
+    std::string type(kv_dtype_name(kv_dtype_));
+    for (char& c : type) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     return std::string(title_of(isa_)) + ", " + std::to_string(threads) +
-           (threads == 1 ? " thread" : " threads") + ", KV in " +
-           std::string(dtype_info(kv_dtype_).name);
+           (threads == 1 ? " thread" : " threads") + ", KV in " + type;
   }
 
   std::unique_ptr<Matrix> pack(std::span<const MatrixView> parts) override {
@@ -91,7 +93,7 @@ class CpuBackend final : public Backend {
   }
 
   Isa isa_;
-  DType kv_dtype_;
+  KvDType kv_dtype_;
   BatchView batch_;
   Arena arena_;
   ThreadPool pool_;
@@ -220,12 +222,6 @@ std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, std::st
       return nullptr;
     }
     isa = wanted;
-  }
-  if (options.kv_dtype != DType::kBF16 && options.kv_dtype != DType::kF16 &&
-      options.kv_dtype != DType::kF32) {
-    error = "The KV cache can be kept in BF16, F16 or F32, not in " +
-            std::string(dtype_info(options.kv_dtype).name) + ".";
-    return nullptr;
   }
   if (options.num_threads < 0 || options.num_threads > 1024) {
     error = "The number of threads must be between 0 (all cores) and 1024.";

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "kernels/cpu/attention_plan.h"
-#include "kernels/cpu/kernel_table.h"
 #include "tests/kernels/kernel_fixtures.h"
 #include "tests/support/test_main.h"
 
@@ -74,7 +73,7 @@ Workload random_workload(Random& random, int count, int most_tokens) {
 // so that shared blocks agree.
 class Filled {
  public:
-  explicit Filled(const Workload& work, DType kv = DType::kBF16) : work_(work) {
+  explicit Filled(const Workload& work, KvDType kv = KvDType::kBF16) : work_(work) {
     BackendOptions options;
     options.kv_dtype = kv;
     std::string error;
@@ -203,7 +202,7 @@ void TestCascade::sharingBlocksDoesNotChangeABit() {
   Random random(60);
   for (int round = 0; round < 16; ++round) {
     const Workload work = random_workload(random, 1 + random.below(12), 600);
-    const Filled filled(work);
+    const Filled filled(work, static_cast<KvDType>(round % kNumKvDTypes));
     const Rows expected = filled.attend(work.pieces, 1, false);
     QVERIFY2(all_finite(expected), "a slot nobody wrote was read");
     for (const int threads : {1, 2, 3, 4})
