@@ -320,14 +320,6 @@ void Host::shutdown(double drain_timeout_s) {
   set_status({});
 }
 
-Result<DType> kv_dtype_of(const std::string& name) {
-  if (name == "bf16") return DType::kBF16;
-  if (name == "f16") return DType::kF16;
-  if (name == "f32") return DType::kF32;
-  return make_error(ErrorCode::kInvalidArgument,
-                    "The KV cache can be kept as bf16, f16 or f32, not as '" + name + "'.");
-}
-
 Result<CpuPin> cpu_pin_of(const std::string& name) {
   if (name == "none") return CpuPin::kNone;
   if (name == "cores") return CpuPin::kCores;
@@ -345,6 +337,10 @@ Result<CpuPriority> cpu_priority_of(const std::string& name) {
 
 }  // namespace
 
+std::vector<std::string> kv_cache_dtypes() {
+  return {kv_dtype_names().begin(), kv_dtype_names().end()};
+}
+
 Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options) {
   if (options.backend == "reference") return make_reference_backend();
   if (options.backend != "cpu") {
@@ -357,7 +353,12 @@ Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options) {
   if (const char* isa = std::getenv("QUIRE_CPU_ISA")) backend_options.isa = isa;
   QUIRE_TRY(backend_options.cpu_pin, cpu_pin_of(options.cpu_pin));
   QUIRE_TRY(backend_options.cpu_priority, cpu_priority_of(options.cpu_priority));
-  QUIRE_TRY(backend_options.kv_dtype, kv_dtype_of(options.kv_cache_dtype));
+  const std::optional<KvDType> kv_dtype = kv_dtype_of(options.kv_cache_dtype);
+  if (!kv_dtype)
+    return make_error(ErrorCode::kInvalidArgument, "The KV cache can be kept as " +
+                                                       kv_dtype_choices() + ", not as '" +
+                                                       options.kv_cache_dtype + "'.");
+  backend_options.kv_dtype = *kv_dtype;
   std::unique_ptr<Backend> backend = make_cpu_backend(backend_options, error);
   if (!backend) return make_error(ErrorCode::kInvalidArgument, error);
   return backend;

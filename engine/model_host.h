@@ -22,7 +22,7 @@ struct LoadOptions {
   int num_threads = 0;
   std::string cpu_pin = "none";         // of the cpu backend: "none" or "cores"
   std::string cpu_priority = "normal";  // of the cpu backend: "low", "normal" or "high"
-  std::string kv_cache_dtype = "bf16";  // of the cpu backend: "bf16", "f16" or "f32"
+  std::string kv_cache_dtype = "bf16";  // of the cpu backend: one of kv_cache_dtypes()
   int num_blocks = 0;                   // beats kv_cache_bytes
   std::uint64_t kv_cache_bytes = 0;     // 0: min(a quarter of free memory, 8 x context)
   int block_size = 16;
@@ -61,6 +61,8 @@ struct MemoryUse {
 };
 // "weights 93.8 MiB, KV pool 1.4 GiB, ...: 1.6 GiB estimated, 1.6 GiB resident".
 std::string describe_memory(const MemoryUse& use);
+// What kv_cache_dtype may be, the default first.
+std::vector<std::string> kv_cache_dtypes();
 
 // A model that is loaded and running. Shared by whoever uses it; the engine stops when the last
 // user lets go.

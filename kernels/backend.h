@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/dtype.h"
+#include "kernels/kv_dtype.h"
 
 // The table of operations a model's forward pass calls. Weights are packed and buffers owned by the
 // backend; no host pointer appears above it except where a parameter says so, so another device is
@@ -119,7 +120,9 @@ struct BackendOptions {
   int num_threads = 0;  // 0 = physical cores the process may use
   std::string isa;  // "", "scalar", "avx2", "avx512", "amx": the highest instruction set to use;
                     // "" = what the machine has
-  DType kv_dtype = DType::kBF16;  // cpu: kBF16, kF16 or kF32; reference always keeps float32
+  KvDType kv_dtype = KvDType::kBF16;  // cpu; reference always keeps float32
+  // cpu: attention reads blocks that several requests of a step share once. Changes no bit.
+  bool cascade_attention = true;
   // Of the threads that compute, the one that calls begin_step() included.
   CpuPin cpu_pin = CpuPin::kNone;
   CpuPriority cpu_priority = CpuPriority::kNormal;

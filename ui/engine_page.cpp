@@ -127,10 +127,11 @@ QWidget* EnginePage::buildReloadSettings() {
          "tree that also copies a part of a block"));
   connect(m_prefixIndex, &QComboBox::currentIndexChanged, this, &EnginePage::updateButtons);
   m_kvType = new QComboBox(box);
-  for (const char* type : {"bf16", "f16", "f32"})
-    m_kvType->addItem(QString::fromLatin1(type).toUpper(), QString::fromLatin1(type));
+  for (const std::string& type : kv_cache_dtypes())
+    m_kvType->addItem(QString::fromStdString(type).toUpper(), QString::fromStdString(type));
   m_kvType->setToolTip(
-      tr("How keys and values are kept. F32 is exact and takes twice the memory of the others."));
+      tr("How keys and values are kept. F32 is exact and takes twice the memory of BF16 and F16; "
+         "INT8 takes little more than half of theirs."));
   connect(m_kvType, &QComboBox::currentIndexChanged, this, &EnginePage::updateButtons);
   m_threads = spin(0, 1024, 1, tr("automatic"),
                    tr("Threads that compute. Automatic: one per physical core."));

@@ -36,8 +36,9 @@ void add_thread_flags(CLI::App& command, LoadOptions& load) {
 void add_kv_cache_dtype(CLI::App& command, LoadOptions& load) {
   command
       .add_option("--kv-cache-dtype", load.kv_cache_dtype,
-                  "How keys and values are kept: bf16 and f16 take half the memory of f32")
-      ->check(CLI::IsMember({"bf16", "f16", "f32"}))
+                  "How keys and values are kept: bf16 and f16 take half the memory of f32, int8 "
+                  "about half of\nthat, with 8-bit integers and a scale for every 32 of them")
+      ->check(CLI::IsMember(kv_cache_dtypes()))
       ->capture_default_str();
 }
 

@@ -9,37 +9,49 @@
 namespace quire::cpu {
 namespace {
 
-// Query rows (queries x group) that share a span's keys and values once these are floats: a
-// multiple of every table's kRowsAtOnce.
-constexpr int kRowsPerItem = 60;
 constexpr int kTile = 16;
-constexpr int kItemsPerThread = 4;
 
 int round_up(int value, int to) {
   return (value + to - 1) / to * to;
 }
 
+void store_partial(float* partial, int group, int padded_dim, const float* out,
+                   const float* largest, const float* total) {
+  partial = std::copy_n(out, group * padded_dim, partial);
+  partial = std::copy_n(largest, group, partial);
+  std::copy_n(total, group, partial);
+}
+
 }  // namespace
 
 struct Attention::Call {
-  const BatchView& batch;
   const CpuBuffer& qkv;
   const QkvShape& shape;
   float scale;
   const CpuKvPool& cache;
   int layer;
   CpuBuffer& out;
-  int group, padded_dim, max_rows, window;
+  const Plan& plan;
+  int group, padded_dim, max_rows;
+  float* partials;
 
+  // A partial result: [group, padded_dim] outputs, [group] largest scores, [group] totals.
+  float* partial(int index, int kv_head) const {
+    return partials + (static_cast<std::size_t>(index) * plan.kind.num_kv_heads + kv_head) *
+                          plan.kind.partial_floats();
+  }
+  const Plan::Query& query(const Plan::Item& item, int i) const {
+    return plan.queries[plan.item_queries[item.first + i]];
+  }
   // Positions the query at `position` sees: [first_seen(position), position].
-  int first_seen(int position) const { return window > 0 ? std::max(0, position - window + 1) : 0; }
-  std::size_t partial_floats() const {
-    return static_cast<std::size_t>(group) * (padded_dim + kTile);
+  int first_seen(int position) const {
+    return plan.kind.window > 0 ? std::max(0, position - plan.kind.window + 1) : 0;
   }
   std::size_t scratch_floats() const {
     return static_cast<std::size_t>(max_rows) * (3 * padded_dim + kSpan + 4) +
-           static_cast<std::size_t>(kSpan) * (padded_dim + shape.head_dim) +
-           static_cast<std::size_t>(kTile) * shape.head_dim + 16;
+           static_cast<std::size_t>(kSpan) * padded_dim +
+           static_cast<std::size_t>(kTile) * shape.head_dim +
+           static_cast<std::size_t>(kSpan) * 2 * (shape.head_dim + cache.num_scales(layer)) + 16;
   }
 };
 
@@ -47,8 +59,10 @@ struct Attention::Scratch {
   float *q, *span_out, *out;                           // [max_rows, padded_dim]
   float* scores;                                       // [max_rows, kSpan]
   float *span_largest, *span_total, *largest, *total;  // [max_rows]
-  float *keys, *values;         // [kSpan / 16, head_dim, 16], [kSpan, padded_dim]
-  float* raw;                   // [head_dim, 16], pieces of a key tile
+  float *keys, *values;                                // [head_dim, 16], [kSpan, padded_dim]
+  // Tiles gathered from pieces, as stored: [kSpan * head_dim] and [kSpan * scales] each.
+  float *gathered_keys, *gathered_values, *gathered_key_scales, *gathered_value_scales;
+  StoredTile tiles[kSpan / kTile];
   std::vector<int> begin, end;  // per query
 
   Scratch(const Call& call, float* memory) : begin(call.max_rows), end(call.max_rows) {
@@ -58,17 +72,38 @@ struct Attention::Scratch {
       return start;
     };
     const std::size_t rows = call.max_rows, dim = call.padded_dim;
-    keys = take(static_cast<std::size_t>(kSpan) * call.shape.head_dim);
+    keys = take(static_cast<std::size_t>(kTile) * call.shape.head_dim);
     values = take(kSpan * dim);
     q = take(rows * dim);
     span_out = take(rows * dim);
     out = take(rows * dim);
     scores = take(rows * kSpan);
-    raw = take(static_cast<std::size_t>(kTile) * call.shape.head_dim);
+    for (float** elements : {&gathered_keys, &gathered_values})
+      *elements = take(static_cast<std::size_t>(kSpan) * call.shape.head_dim);
+    for (float** scales : {&gathered_key_scales, &gathered_value_scales})
+      *scales = take(static_cast<std::size_t>(kSpan) * call.cache.num_scales(call.layer));
     span_largest = take(rows);
     span_total = take(rows);
     largest = take(rows);
     total = take(rows);
+  }
+
+  // Copies `width` positions to the tile's positions [first, first + width).
+  StoredTile gather(const StoredTile& piece, int tile, int first, int width, std::size_t dim,
+                    std::size_t element, std::size_t scales) {
+    const std::size_t at = static_cast<std::size_t>(tile) * kTile;
+    auto* k = reinterpret_cast<std::uint8_t*>(gathered_keys) + at * dim * element;
+    auto* v = reinterpret_cast<std::uint8_t*>(gathered_values) + at * dim * element;
+    float* key_scale = gathered_key_scales + at * scales;
+    float* value_scale = gathered_value_scales + at * scales;
+    for (std::size_t d = 0; d < dim; ++d)
+      std::memcpy(k + (d * kTile + first) * element, piece.keys + d * width * element,
+                  width * element);
+    std::memcpy(v + first * dim * element, piece.values, width * dim * element);
+    for (std::size_t i = 0; i < scales; ++i)
+      std::copy_n(piece.key_scales + i * width, width, key_scale + i * kTile + first);
+    std::copy_n(piece.value_scales, scales * width, value_scale + first * scales);
+    return {k, v, key_scale, value_scale};
   }
 
   void clear(int rows, int padded_dim) {
@@ -78,99 +113,58 @@ struct Attention::Scratch {
   }
 };
 
+const AttentionPlan& Attention::plan_of(const BatchView& batch, const AttentionKind& kind,
+                                        int block_size) {
+  for (int i = 0; i < num_plans_; ++i)
+    if (plans_[i].kind == kind) return plans_[i];
+  if (num_plans_ == static_cast<int>(plans_.size())) plans_.emplace_back();
+  Plan& plan = plans_[num_plans_++];
+  plan.build(batch, kind,
+             {.block_size = block_size, .num_threads = pool_.num_threads(), .share = cascade_});
+  return plan;
+}
+
 void Attention::run(const BatchView& batch, const CpuBuffer& qkv, const QkvShape& shape,
                     float scale, const CpuKvPool& cache, int layer, CpuBuffer& out) {
   QUIRE_CHECK(shape.num_kv_heads > 0 && shape.num_heads % shape.num_kv_heads == 0, shape.num_heads,
               shape.num_kv_heads);
   const int group = shape.num_heads / shape.num_kv_heads;
-  const Call call{batch,
-                  qkv,
+  const int padded_dim = round_up(shape.head_dim, kTile), heads = shape.num_kv_heads;
+  const Plan& plan =
+      plan_of(batch, {cache.layer(layer).window, group, heads, padded_dim}, cache.block_size());
+  for (const int row : plan.padding_rows) std::fill_n(out.row(row), out.width(), 0.0f);
+  partials_.reserve(plan.partial_bytes());
+  const std::size_t counters = static_cast<std::size_t>(plan.num_splits) * heads;
+  if (remaining_.size() < counters) remaining_ = std::vector<std::atomic<int>>(counters);
+  for (const Plan::Query& query : plan.queries)
+    for (int head = 0; query.split >= 0 && head < heads; ++head)
+      remaining_[query.split * heads + head].store(query.items, std::memory_order_relaxed);
+
+  const Call call{qkv,
                   shape,
                   scale,
                   cache,
                   layer,
                   out,
+                  plan,
                   group,
-                  round_up(shape.head_dim, kTile),
-                  std::max(kRowsPerItem, group),
-                  cache.layer(layer).window};
-  plan(call);
+                  padded_dim,
+                  std::max(Plan::kRowsPerItem, group),
+                  partials_.as<float>()};
   const std::size_t floats = round_up(static_cast<int>(call.scratch_floats()), kTile);
   scratch_.reserve(floats * sizeof(float) * pool_.num_threads());
-  pool_.run(static_cast<std::int64_t>(work_.size()), [&](int item, int thread) {
+  pool_.run(static_cast<std::int64_t>(plan.items.size()) * heads, [&](int index, int thread) {
     Scratch scratch(call, scratch_.as<float>() + floats * thread);
-    const Work& work = work_[item];
-    load_queries(call, work, scratch);
-    if (work.split >= 0)
-      run_split(call, work, scratch);
-    else
-      run_whole(call, work, scratch);
+    run_item(call, plan.items[index / heads], index % heads, scratch);
   });
 }
 
-void Attention::plan(const Call& call) {
-  work_.clear();
-  splits_.clear();
-  const int queries = std::max(1, kRowsPerItem / call.group);
-  std::int64_t items = 0;
-  for (int r = 0; r < call.batch.num_reqs; ++r) {
-    const int rows = call.batch.query_start_loc[r + 1] - call.batch.query_start_loc[r];
-    items += (rows + queries - 1) / queries * call.shape.num_kv_heads;
-  }
-  const bool few = items < std::int64_t{kItemsPerThread} * pool_.num_threads();
-  for (int r = 0; r < call.batch.num_reqs; ++r) plan_request(call, r, few);
-  std::size_t partials = 0;
-  for (Split& split : splits_) {
-    split.partials = partials;
-    partials += split.spans * call.partial_floats();
-  }
-  partials_.reserve(partials * sizeof(float));
-  if (remaining_.size() < splits_.size())
-    remaining_ = std::vector<std::atomic<int>>(splits_.size());
-  for (std::size_t i = 0; i < splits_.size(); ++i) remaining_[i].store(splits_[i].spans);
-}
-
-void Attention::plan_request(const Call& call, int request, bool split_spans) {
-  const BatchView& batch = call.batch;
-  const int begin = batch.query_start_loc[request], end = batch.query_start_loc[request + 1];
-  if (batch.seq_lens[request] == 0) {
-    for (int row = begin; row < end; ++row) std::fill_n(call.out.row(row), call.out.width(), 0.0f);
-    return;
-  }
-  const int first_position = batch.seq_lens[request] - (end - begin);
-  QUIRE_CHECK(first_position >= 0, batch.seq_lens[request], begin, end);
-  const int queries = std::max(1, kRowsPerItem / call.group);
-  for (int row = begin; row < end; row += queries)
-    for (int head = 0; head < call.shape.num_kv_heads; ++head) {
-      Work work;
-      work.blocks = batch.block_table + static_cast<std::int64_t>(request) * batch.max_blocks;
-      work.kv_head = head;
-      work.first_row = row;
-      work.queries = std::min(queries, end - row);
-      work.position = first_position + row - begin;
-      work.span_begin = call.first_seen(work.position) / kSpan;
-      work.span_end = (work.position + work.queries - 1) / kSpan + 1;
-      const int spans = work.span_end - work.span_begin;
-      if (!split_spans || work.queries > 1 || spans == 1) {
-        work_.push_back(work);
-        continue;
-      }
-      work.split = static_cast<int>(splits_.size());
-      splits_.push_back({0, spans, work.span_begin});
-      for (int i = 0; i < spans; ++i) {
-        Work part = work;
-        part.span_begin = work.span_begin + i;
-        part.span_end = part.span_begin + 1;
-        work_.push_back(part);
-      }
-    }
-}
-
-void Attention::load_queries(const Call& call, const Work& work, Scratch& scratch) const {
+void Attention::load_queries(const Call& call, const Plan::Item& item, int kv_head,
+                             Scratch& scratch) const {
   const int dim = call.shape.head_dim;
   float* target = scratch.q;
-  for (int i = 0; i < work.queries; ++i) {
-    const float* heads = call.qkv.row(work.first_row + i) + work.kv_head * call.group * dim;
+  for (int i = 0; i < item.count; ++i) {
+    const float* heads = call.qkv.row(call.query(item, i).row) + kv_head * call.group * dim;
     for (int h = 0; h < call.group; ++h, target += call.padded_dim) {
       for (int d = 0; d < dim; ++d) target[d] = heads[h * dim + d] * call.scale;
       std::fill(target + dim, target + call.padded_dim, 0.0f);
@@ -178,68 +172,44 @@ void Attention::load_queries(const Call& call, const Work& work, Scratch& scratc
   }
 }
 
-// Positions [begin, end) of span `index` as floats. Whole key tiles are read, values only of
-// positions in the range.
-void Attention::expand(const Call& call, const Work& work, int index, int begin, int end,
-                       Scratch& scratch) const {
+// The tiles of span `index` that hold positions [begin, end): where they lie in the pool, or, of
+// blocks that are not whole tiles, copies of those positions in the scratch memory.
+void Attention::find_tiles(const Call& call, const std::int32_t* blocks, int kv_head, int index,
+                           int begin, int end, Scratch& scratch) const {
   const CpuKvPool& cache = call.cache;
   const int dim = call.shape.head_dim, block_size = cache.block_size(), width = cache.run();
-  const std::size_t element = dtype_info(cache.dtype()).block_bytes;
-  const auto widen = [&](const std::uint8_t* source, float* target, int count) {
-    if (cache.dtype() == DType::kBF16)
-      kernels_.expand_bf16(reinterpret_cast<const std::uint16_t*>(source), target, count);
-    else if (cache.dtype() == DType::kF16)
-      kernels_.expand_f16(reinterpret_cast<const std::uint16_t*>(source), target, count);
-    else
-      std::memcpy(target, source, count * sizeof(float));
+  const std::size_t element = kv_element_bytes(cache.dtype());
+  const std::size_t scales = cache.num_scales(call.layer), scales_at = cache.scales_at(call.layer);
+  const auto floats = [](const std::uint8_t* bytes) {
+    return reinterpret_cast<const float*>(bytes);
   };
-  const auto block_at = [&](int position) {
-    const std::int32_t block = work.blocks[position / block_size];
+  for (int p = begin / width * width; p < end; p += width) {
+    const int position = index * kSpan + p, offset = position % block_size;
+    const std::int32_t block = blocks[position / block_size];
     QUIRE_CHECK(block >= 0 && block < cache.num_blocks(), block, cache.num_blocks());
-    return block;
-  };
-  const int base = index * kSpan;
-  for (int p = base + begin / width * width; p < base + end; p += width) {
-    const std::uint8_t* piece = cache.keys(call.layer, block_at(p), work.kv_head) +
-                                p % block_size / width * dim * width * element;
-    float* tile = scratch.keys + (p - base) / kTile * kTile * dim;
-    if (width == kTile) {
-      widen(piece, tile, dim * kTile);
-      continue;
-    }
-    widen(piece, scratch.raw, dim * width);
-    for (int d = 0; d < dim; ++d)
-      std::memcpy(tile + d * kTile + p % kTile, scratch.raw + d * width, width * sizeof(float));
-  }
-  // Values of one block follow each other, as they do in the target unless it is padded.
-  for (int p = base + begin; p < base + end;) {
-    const int left_in_block = block_size - p % block_size;
-    const int count = std::min(left_in_block, base + end - p);
-    const std::uint8_t* source = cache.values(call.layer, block_at(p), work.kv_head) +
-                                 static_cast<std::size_t>(p % block_size) * dim * element;
-    float* target = scratch.values + (p - base) * call.padded_dim;
-    p += count;
-    if (dim == call.padded_dim) {
-      widen(source, target, count * dim);
-      continue;
-    }
-    for (int i = 0; i < count; ++i, target += call.padded_dim) {
-      widen(source + i * dim * element, target, dim);
-      std::fill(target + dim, target + call.padded_dim, 0.0f);
-    }
+    const std::uint8_t* keys = cache.keys(call.layer, block, kv_head);
+    const std::uint8_t* values = cache.values(call.layer, block, kv_head);
+    const StoredTile piece{keys + offset * dim * element, values + offset * dim * element,
+                           floats(keys + scales_at) + offset * scales,
+                           floats(values + scales_at) + offset * scales};
+    StoredTile& tile = scratch.tiles[p / kTile];
+    if (width == kTile)
+      tile = piece;
+    else
+      tile = scratch.gather(piece, p / kTile, p % kTile, width, dim, element, scales);
   }
 }
 
-// Computes span `index` for the queries [first_query, end_query) that see some of it; false when
-// none does.
-bool Attention::span(const Call& call, const Work& work, int index, Scratch& scratch,
-                     int& first_query, int& end_query) const {
+// Computes span `index` for the item's queries [first_query, end_query) that see some of it; false
+// when none does.
+bool Attention::span(const Call& call, const Plan::Item& item, int kv_head, int index,
+                     Scratch& scratch, int& first_query, int& end_query) const {
   const int base = index * kSpan;
-  first_query = work.queries;
+  first_query = item.count;
   end_query = 0;
   int lowest = kSpan, highest = 0;
-  for (int i = 0; i < work.queries; ++i) {
-    const int position = work.position + i;
+  for (int i = 0; i < item.count; ++i) {
+    const int position = call.query(item, i).position;
     scratch.begin[i] = std::max(0, call.first_seen(position) - base);
     scratch.end[i] = std::min(kSpan, position + 1 - base);
     if (scratch.begin[i] >= scratch.end[i]) continue;
@@ -249,71 +219,93 @@ bool Attention::span(const Call& call, const Work& work, int index, Scratch& scr
     highest = std::max(highest, scratch.end[i]);
   }
   if (first_query >= end_query) return false;
-  expand(call, work, index, lowest, highest, scratch);
+  find_tiles(call, item.blocks, kv_head, index, lowest, highest, scratch);
   const int row = first_query * call.group;
-  kernels_.attend_span({call.shape.head_dim, call.padded_dim, call.group, end_query - first_query,
-                        scratch.q + row * call.padded_dim, scratch.keys, scratch.values,
-                        scratch.begin.data() + first_query, scratch.end.data() + first_query,
-                        scratch.scores, scratch.span_largest + row, scratch.span_total + row,
-                        scratch.span_out + row * call.padded_dim});
+  SpanArgs args;
+  args.head_dim = call.shape.head_dim;
+  args.padded_dim = call.padded_dim;
+  args.group = call.group;
+  args.queries = end_query - first_query;
+  args.q = scratch.q + row * call.padded_dim;
+  std::ranges::copy(scratch.tiles, args.tiles);
+  args.begin = scratch.begin.data() + first_query;
+  args.end = scratch.end.data() + first_query;
+  args.scores = scratch.scores;
+  args.key_floats = scratch.keys;
+  args.value_floats = scratch.values;
+  args.largest = scratch.span_largest + row;
+  args.total = scratch.span_total + row;
+  args.out = scratch.span_out + row * call.padded_dim;
+  kernels_.attend_span[static_cast<int>(call.cache.dtype())](args);
   return true;
 }
 
-void Attention::run_whole(const Call& call, const Work& work, Scratch& scratch) const {
-  scratch.clear(work.queries * call.group, call.padded_dim);
-  for (int index = work.span_begin; index < work.span_end; ++index) {
+void Attention::run_item(const Call& call, const Plan::Item& item, int kv_head, Scratch& scratch) {
+  const int group = call.group, dim = call.padded_dim;
+  load_queries(call, item, kv_head, scratch);
+  scratch.clear(item.count * group, dim);
+  for (int index = item.span_begin; index < item.span_end; ++index) {
     int first = 0, end = 0;
-    if (!span(call, work, index, scratch, first, end)) continue;
-    for (int row = first * call.group; row < end * call.group; ++row)
-      kernels_.merge_span(scratch.largest[row], scratch.total[row],
-                          scratch.out + row * call.padded_dim, scratch.span_largest[row],
-                          scratch.span_total[row], scratch.span_out + row * call.padded_dim,
-                          call.padded_dim);
-  }
-  finish(call, work, scratch);
-}
-
-// A partial is the group's outputs, then its largest scores and totals.
-void Attention::run_split(const Call& call, const Work& work, Scratch& scratch) {
-  int first = 0, end = 0;
-  const bool seen = span(call, work, work.span_begin, scratch, first, end);
-  QUIRE_CHECK(seen, work.position, work.span_begin);
-  const Split& split = splits_[work.split];
-  const int group = call.group, dim = call.padded_dim;
-  float* partial = partials_.as<float>() + split.partials +
-                   (work.span_begin - split.first_span) * call.partial_floats();
-  std::copy_n(scratch.span_out, group * dim, partial);
-  for (int h = 0; h < group; ++h) {
-    partial[group * dim + 2 * h] = scratch.span_largest[h];
-    partial[group * dim + 2 * h + 1] = scratch.span_total[h];
-  }
-  if (remaining_[work.split].fetch_sub(1, std::memory_order_acq_rel) == 1)
-    merge_split(call, work, scratch);
-}
-
-void Attention::merge_split(const Call& call, const Work& work, Scratch& scratch) const {
-  const Split& split = splits_[work.split];
-  const int group = call.group, dim = call.padded_dim;
-  scratch.clear(group, dim);
-  for (int i = 0; i < split.spans; ++i) {
-    const float* partial = partials_.as<float>() + split.partials + i * call.partial_floats();
-    for (int h = 0; h < group; ++h)
-      kernels_.merge_span(scratch.largest[h], scratch.total[h], scratch.out + h * dim,
-                          partial[group * dim + 2 * h], partial[group * dim + 2 * h + 1],
-                          partial + h * dim, dim);
-  }
-  finish(call, work, scratch);
-}
-
-void Attention::finish(const Call& call, const Work& work, const Scratch& scratch) const {
-  const int dim = call.shape.head_dim;
-  for (int i = 0; i < work.queries; ++i) {
-    float* heads = call.out.row(work.first_row + i) + work.kv_head * call.group * dim;
-    for (int h = 0; h < call.group; ++h) {
-      const int row = i * call.group + h;
-      for (int d = 0; d < dim; ++d)
-        heads[h * dim + d] = scratch.out[row * call.padded_dim + d] / scratch.total[row];
+    if (!span(call, item, kv_head, index, scratch, first, end)) continue;
+    for (int i = first; i < end; ++i) {
+      const Plan::Query& query = call.query(item, i);
+      const int row = i * group;
+      if (item.leads(query))
+        merge(call, row, scratch.span_out + row * dim, scratch.span_largest + row,
+              scratch.span_total + row, scratch);
+      else
+        store_partial(call.partial(query.partial_of(index), kv_head), group, dim,
+                      scratch.span_out + row * dim, scratch.span_largest + row,
+                      scratch.span_total + row);
     }
+  }
+  for (int i = 0; i < item.count; ++i) {
+    const Plan::Query& query = call.query(item, i);
+    if (!item.holds(query)) continue;
+    const int row = i * group;
+    if (query.split < 0) {
+      finish(call, query, kv_head, row, scratch);
+      continue;
+    }
+    if (item.leads(query))
+      store_partial(call.partial(query.first_partial, kv_head), group, dim, scratch.out + row * dim,
+                    scratch.largest + row, scratch.total + row);
+    std::atomic<int>& remaining = remaining_[query.split * call.plan.kind.num_kv_heads + kv_head];
+    if (remaining.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      finish_split(call, query, kv_head, row, scratch);
+  }
+}
+
+// Folds a later span of one query into its rows' results so far.
+void Attention::merge(const Call& call, int first_row, const float* out, const float* largest,
+                      const float* total, Scratch& scratch) const {
+  for (int h = 0; h < call.group; ++h)
+    kernels_.merge_span(scratch.largest[first_row + h], scratch.total[first_row + h],
+                        scratch.out + (first_row + h) * call.padded_dim, largest[h], total[h],
+                        out + h * call.padded_dim, call.padded_dim);
+}
+
+void Attention::finish_split(const Call& call, const Plan::Query& query, int kv_head, int first_row,
+                             Scratch& scratch) const {
+  const int group = call.group, outputs = group * call.padded_dim;
+  const float* partial = call.partial(query.first_partial, kv_head);
+  std::copy_n(partial, outputs, scratch.out + first_row * call.padded_dim);
+  std::copy_n(partial + outputs, group, scratch.largest + first_row);
+  std::copy_n(partial + outputs + group, group, scratch.total + first_row);
+  for (int i = 1; i < query.num_partials(); ++i) {
+    partial = call.partial(query.first_partial + i, kv_head);
+    merge(call, first_row, partial, partial + outputs, partial + outputs + group, scratch);
+  }
+  finish(call, query, kv_head, first_row, scratch);
+}
+
+void Attention::finish(const Call& call, const Plan::Query& query, int kv_head, int first_row,
+                       const Scratch& scratch) const {
+  const int dim = call.shape.head_dim;
+  float* heads = call.out.row(query.row) + kv_head * call.group * dim;
+  for (int h = 0; h < call.group; ++h) {
+    const float* out = scratch.out + (first_row + h) * call.padded_dim;
+    for (int d = 0; d < dim; ++d) heads[h * dim + d] = out[d] / scratch.total[first_row + h];
   }
 }
 

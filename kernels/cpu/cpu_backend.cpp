@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <thread>
 
@@ -46,14 +47,15 @@ class CpuBackend final : public Backend {
                             .after_job = kernels_of(isa).end_job}),
         linear_(kernels_of(isa), pool_),
         rope_(kernels_of(isa), pool_),
-        attention_(kernels_of(isa), pool_) {}
+        attention_(*kernels_of(isa).attention, pool_, options.cascade_attention) {}
 
   std::string name() const override { return "cpu"; }
   std::string description() const override {
     const int threads = pool_.num_threads();
+    std::string type(kv_dtype_name(kv_dtype_));
+    for (char& c : type) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     std::string text = std::string(title_of(isa_)) + ", " + std::to_string(threads) +
-                       (threads == 1 ? " thread" : " threads") + ", KV in " +
-                       std::string(dtype_info(kv_dtype_).name);
+                       (threads == 1 ? " thread" : " threads") + ", KV in " + type;
     if (!detected().reason.empty()) text += ". " + detected().reason;
     return text;
   }
@@ -89,6 +91,7 @@ class CpuBackend final : public Backend {
     place_caller();
     batch_ = batch;
     rope_.begin_step();
+    attention_.begin_step();
     pool_.set_cancel(batch.cancel);
   }
   void end_step() override { pool_.set_cancel(nullptr); }
@@ -119,7 +122,7 @@ class CpuBackend final : public Backend {
   }
 
   Isa isa_;
-  DType kv_dtype_;
+  KvDType kv_dtype_;
   BatchView batch_;
   std::thread::id caller_;  // of the last begin_step()
   Arena arena_;
@@ -230,12 +233,6 @@ void CpuBackend::download(const Buffer& buffer, int n, std::span<float> target) 
 std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options, std::string& error) {
   cpu::Isa isa = cpu::Isa::kScalar;
   if (!cpu::isa_named(options.isa, isa, error)) return nullptr;
-  if (options.kv_dtype != DType::kBF16 && options.kv_dtype != DType::kF16 &&
-      options.kv_dtype != DType::kF32) {
-    error = "The KV cache can be kept in BF16, F16 or F32, not in " +
-            std::string(dtype_info(options.kv_dtype).name) + ".";
-    return nullptr;
-  }
   if (options.num_threads < 0 || options.num_threads > 1024) {
     error = "The number of threads must be between 0 (all cores) and 1024.";
     return nullptr;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/attention_table.h"
 #include "kernels/dtype.h"
 
 // The instruction-set dependent inner loops. Four tables exist (scalar, AVX2, AVX-512, AMX); all
@@ -48,34 +49,9 @@ struct QuantisedRow {
   std::int16_t (*sums)[2] = nullptr;
 };
 
-inline constexpr int kSpan =
-    128;  // positions of one attention span; spans start at multiples of it
-
-// The scores and weighted values of some query rows over one span of one KV head.
-// Rows are grouped by query: row = query * group + head, and all rows of a query see the same keys.
-struct SpanArgs {
-  int head_dim = 0;
-  int padded_dim = 0;  // head_dim rounded up to 16
-  int group = 0;       // query heads per KV head
-  int queries = 0;
-  const float* q = nullptr;  // [queries * group, padded_dim], already scaled
-  // Keys, per tile of 16 positions [head_dim][16]. Lanes of positions outside a row's range may
-  // hold anything, NaN included: they are selected away.
-  const float* keys = nullptr;
-  // [128, padded_dim]; only positions some row sees are read.
-  const float* values = nullptr;
-  // Per query, the visible positions [begin, end) relative to the span; begin < end.
-  const int* begin = nullptr;
-  const int* end = nullptr;
-  float* scores = nullptr;  // scratch [queries * group, 128]
-  // Results per row: the largest score, the sum of exp(score - largest), the weighted values.
-  float* largest = nullptr;
-  float* total = nullptr;
-  float* out = nullptr;  // [queries * group, padded_dim]
-};
-
 struct KernelTable {
   const char* name;
+  const AttentionKernels* attention;
   // out[rows, 16] = activations * panel^T, per weight type.
   using PanelKernel = void (*)(const std::uint8_t* panel, const ActivationRows& x, float* out);
   PanelKernel panel[kNumDTypes];
@@ -85,12 +61,6 @@ struct KernelTable {
   // out[i] = act(gate[i]) * up[i]; count is a multiple of 16.
   void (*silu_mul)(const float* gate, const float* up, float* out, std::int64_t count);
   void (*gelu_mul)(const float* gate, const float* up, float* out, std::int64_t count);
-  void (*expand_bf16)(const std::uint16_t* source, float* target, std::int64_t count);
-  void (*expand_f16)(const std::uint16_t* source, float* target, std::int64_t count);
-  void (*attend_span)(const SpanArgs& args);
-  // Folds a later span's result into an accumulated one: (largest, total, out[count]).
-  void (*merge_span)(float& largest, float& total, float* out, float span_largest, float span_total,
-                     const float* span_out, std::int64_t count);
   void (*exp)(const float* x, float* out, std::int64_t count);  // count a multiple of 16; for tests
   // For measuring the machine: float32 multiply-adds, `flops_per_round` operations a round; sums of
   // products of bytes as the matrix kernels form them, `int8_ops_per_round` a round; and reading

@@ -3,15 +3,15 @@
 // Fills a KernelTable from the templates. Include after a lanes_*.h.
 #include "kernels/cpu/row_kernels.h"
 
-#include "kernels/cpu/attention_kernels.h"
 #include "kernels/cpu/panel_kernels.h"
 
 namespace quire::cpu {
 namespace {
 
-constexpr KernelTable table_of_lanes(const char* name) {
+constexpr KernelTable table_of_lanes(const char* name, const AttentionKernels& attention) {
   KernelTable table{};
   table.name = name;
+  table.attention = &attention;
   table.panel[static_cast<int>(DType::kF32)] = PlainPanel<PlainF32>::run;
   table.panel[static_cast<int>(DType::kF16)] = PlainPanel<PlainF16>::run;
   table.panel[static_cast<int>(DType::kBF16)] = PlainPanel<PlainBF16>::run;
@@ -32,10 +32,6 @@ constexpr KernelTable table_of_lanes(const char* name) {
   table.rms_norm = rms_norm_row;
   table.silu_mul = silu_mul_row;
   table.gelu_mul = gelu_mul_row;
-  table.expand_bf16 = expand_bf16_row;
-  table.expand_f16 = expand_f16_row;
-  table.attend_span = attend_span_rows;
-  table.merge_span = merge_span_row;
   table.exp = exp_row;
   table.flops_per_round = 2 * 16 * kRowsAtOnce;
   table.burn_fma = burn_fma_lanes;

@@ -5,7 +5,7 @@
 namespace quire::cpu {
 
 const KernelTable& avx2_kernels() {
-  static constexpr KernelTable kTable = table_of_lanes("avx2");
+  static constexpr KernelTable kTable = table_of_lanes("avx2", kAvx2Attention);
   return kTable;
 }
 

@@ -5,7 +5,7 @@
 namespace quire::cpu {
 
 const KernelTable& avx512_kernels() {
-  static constexpr KernelTable kTable = table_of_lanes("avx512");
+  static constexpr KernelTable kTable = table_of_lanes("avx512", kAvx512Attention);
   return kTable;
 }
 

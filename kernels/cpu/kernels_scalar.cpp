@@ -5,7 +5,7 @@
 namespace quire::cpu {
 
 const KernelTable& scalar_kernels() {
-  static constexpr KernelTable kTable = table_of_lanes("scalar");
+  static constexpr KernelTable kTable = table_of_lanes("scalar", kScalarAttention);
   return kTable;
 }
 

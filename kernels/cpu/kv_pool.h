@@ -8,15 +8,17 @@
 
 namespace quire::cpu {
 
-// K and V of every layer, in BF16, F16 or float32, as [layer][KV head][block] and in each
+// K and V of every layer, as [layer][KV head][block] and in each
 //   keys    [block_size / run][head_dim][run]   run = gcd(block_size, 16) positions side by side
+//           [block_size / run][scales][run]     float32, kInt8 only
 //   values  [block_size][head_dim]
+//           [block_size][scales]                float32, kInt8 only
 // so that neighbouring blocks of a request are one stream for a head's attention, and a tile of 16
 // keys is one piece when the block size is a multiple of 16. Padding rows are not written at all,
 // so there is no scratch block.
 class CpuKvPool final : public KvPool {
  public:
-  CpuKvPool(const KvSpec& spec, int num_blocks, int block_size, DType dtype);
+  CpuKvPool(const KvSpec& spec, int num_blocks, int block_size, KvDType dtype);
 
   int num_blocks() const override { return num_blocks_; }
   int block_size() const override { return block_size_; }
@@ -27,7 +29,7 @@ class CpuKvPool final : public KvPool {
   void poison() override;
 
   void populate(ThreadPool& pool) { data_.populate(pool); }
-  DType dtype() const { return dtype_; }
+  KvDType dtype() const { return dtype_; }
   int run() const { return std::gcd(block_size_, 16); }
   const KvLayerSpec& layer(int index) const { return spec_.layers[index]; }
 
@@ -40,11 +42,18 @@ class CpuKvPool final : public KvPool {
   const std::uint8_t* values(int layer, int block, int kv_head) const {
     return plane(layer, block, kv_head) + plane_bytes(layer);
   }
+  // Bytes from the start of a block's keys, or values, to their scales.
+  std::size_t scales_at(int layer) const {
+    const std::size_t elements =
+        static_cast<std::size_t>(block_size_) * spec_.layers[layer].head_dim * element_;
+    return dtype_ == KvDType::kInt8 ? (elements + 3) / 4 * 4 : elements;
+  }
+  int num_scales(int layer) const { return kv_num_scales(dtype_, spec_.layers[layer].head_dim); }
 
  private:
   // Bytes of K, or V, of one KV head in one block.
   std::size_t plane_bytes(int layer) const {
-    return static_cast<std::size_t>(block_size_) * spec_.layers[layer].head_dim * element_;
+    return scales_at(layer) + sizeof(float) * num_scales(layer) * block_size_;
   }
   std::size_t layer_block_bytes(int layer) const {
     return plane_bytes(layer) * 2 * spec_.layers[layer].num_kv_heads;
@@ -66,16 +75,17 @@ class CpuKvPool final : public KvPool {
   template <typename Element, typename Round>
   void write_as(std::uint8_t* plane, int layer, int offset, const float* key, const float* value,
                 Round round);
+  void write_int8(std::uint8_t* plane, int layer, int offset, const float* key, const float* value);
 
   KvSpec spec_;
   int num_blocks_ = 0, block_size_ = 0;
-  DType dtype_;
+  KvDType dtype_;
   std::size_t element_ = 0;  // bytes
   std::size_t bytes_per_block_ = 0;
   std::vector<std::size_t> layer_offsets_;  // into data_
   AlignedBytes data_;
 };
 
-std::size_t kv_block_bytes(const KvSpec& spec, int block_size, DType dtype);
+std::size_t kv_block_bytes(const KvSpec& spec, int block_size, KvDType dtype);
 
 }  // namespace quire::cpu

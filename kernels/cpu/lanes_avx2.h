@@ -48,6 +48,11 @@ struct Lanes {
     const auto* halves = reinterpret_cast<const __m128i*>(p);
     return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
   }
+  static QUIRE_INLINE __m256 widen(const std::int8_t* p) {
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  }
+  static QUIRE_INLINE Lanes load_int8(const std::int8_t* p) { return {widen(p), widen(p + 8)}; }
   static QUIRE_INLINE Lanes from(const Ints& x) {
     return {_mm256_cvtepi32_ps(x.lo), _mm256_cvtepi32_ps(x.hi)};
   }

@@ -53,6 +53,10 @@ struct Lanes {
   static QUIRE_INLINE Lanes load_half(const std::uint8_t* p) {
     return {_mm512_cvtph_ps(load16(p))};
   }
+  static QUIRE_INLINE Lanes load_int8(const std::int8_t* p) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
+  }
   static QUIRE_INLINE Lanes from(const Ints& x) { return {_mm512_cvtepi32_ps(x.v)}; }
   QUIRE_INLINE void store(float* p) const { _mm512_storeu_ps(p, v); }
   QUIRE_INLINE float sum() const {

@@ -56,6 +56,11 @@ struct Lanes {
     }
     return r;
   }
+  static Lanes load_int8(const std::int8_t* p) {
+    Lanes r;
+    for (int i = 0; i < 16; ++i) r.v[i] = p[i];
+    return r;
+  }
   static Lanes from(const Ints& ints) {
     Lanes r;
     for (int i = 0; i < 16; ++i) r.v[i] = static_cast<float>(ints.v[i]);
@@ -80,62 +85,62 @@ struct Lanes {
   }
 };
 
-Lanes operator+(Lanes a, const Lanes& b) {
+inline Lanes operator+(Lanes a, const Lanes& b) {
   for (int i = 0; i < 16; ++i) a.v[i] = a.v[i] + b.v[i];
   return a;
 }
-Lanes operator-(Lanes a, const Lanes& b) {
+inline Lanes operator-(Lanes a, const Lanes& b) {
   for (int i = 0; i < 16; ++i) a.v[i] = a.v[i] - b.v[i];
   return a;
 }
-Lanes operator*(Lanes a, const Lanes& b) {
+inline Lanes operator*(Lanes a, const Lanes& b) {
   for (int i = 0; i < 16; ++i) a.v[i] = a.v[i] * b.v[i];
   return a;
 }
-Lanes operator/(Lanes a, const Lanes& b) {
+inline Lanes operator/(Lanes a, const Lanes& b) {
   for (int i = 0; i < 16; ++i) a.v[i] = a.v[i] / b.v[i];
   return a;
 }
 // a * b + c, rounded once.
-Lanes fma(Lanes a, const Lanes& b, const Lanes& c) {
+inline Lanes fma(Lanes a, const Lanes& b, const Lanes& c) {
   for (int i = 0; i < 16; ++i) a.v[i] = std::fma(a.v[i], b.v[i], c.v[i]);
   return a;
 }
 // c - a * b, rounded once.
-Lanes fnma(Lanes a, const Lanes& b, const Lanes& c) {
+inline Lanes fnma(Lanes a, const Lanes& b, const Lanes& c) {
   for (int i = 0; i < 16; ++i) a.v[i] = std::fma(-a.v[i], b.v[i], c.v[i]);
   return a;
 }
 // a > b ? a : b, as the instruction does it (b when unordered).
-Lanes max(Lanes a, const Lanes& b) {
+inline Lanes max(Lanes a, const Lanes& b) {
   for (int i = 0; i < 16; ++i) a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i];
   return a;
 }
 // x < bound ? a : b
-Lanes select_less(const Lanes& x, const Lanes& bound, Lanes a, const Lanes& b) {
+inline Lanes select_less(const Lanes& x, const Lanes& bound, Lanes a, const Lanes& b) {
   for (int i = 0; i < 16; ++i) a.v[i] = x.v[i] < bound.v[i] ? a.v[i] : b.v[i];
   return a;
 }
 // Lanes [begin, end) of a, the rest of b.
-Lanes select_range(Lanes a, const Lanes& b, int begin, int end) {
+inline Lanes select_range(Lanes a, const Lanes& b, int begin, int end) {
   for (int i = 0; i < 16; ++i) a.v[i] = i >= begin && i < end ? a.v[i] : b.v[i];
   return a;
 }
 
-std::int32_t bits_of(float x) {
+inline std::int32_t bits_of(float x) {
   std::int32_t bits;
   std::memcpy(&bits, &x, 4);
   return bits;
 }
 
 // The integers a float holds after 1.5 * 2^23 was added to it.
-Ints rounded(const Lanes& shifted) {
+inline Ints rounded(const Lanes& shifted) {
   Ints r;
   for (int i = 0; i < 16; ++i) r.v[i] = bits_of(shifted.v[i]) - 0x4b400000;
   return r;
 }
 // 2^n for such an integer n in [-126, 127]; anything for others.
-Lanes power_of_two(const Lanes& shifted) {
+inline Lanes power_of_two(const Lanes& shifted) {
   Lanes r;
   for (int i = 0; i < 16; ++i) {
     const std::uint32_t bits = (static_cast<std::uint32_t>(bits_of(shifted.v[i])) + 127u) << 23;
@@ -144,7 +149,7 @@ Lanes power_of_two(const Lanes& shifted) {
   return r;
 }
 // The bits of the largest magnitude among both; NaN counts as larger than infinity.
-std::uint32_t largest_magnitude(const Lanes& a, const Lanes& b) {
+inline std::uint32_t largest_magnitude(const Lanes& a, const Lanes& b) {
   std::uint32_t largest = 0;
   for (const Lanes* lanes : {&a, &b})
     for (float x : lanes->v) {
@@ -154,13 +159,13 @@ std::uint32_t largest_magnitude(const Lanes& a, const Lanes& b) {
   return largest;
 }
 // Values in [-128, 127].
-void store_bytes(const Ints& ints, std::int8_t* p) {
+inline void store_bytes(const Ints& ints, std::int8_t* p) {
   for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(ints.v[i]);
 }
 
 // The stored weight of input 4 * group + k; lane = 4 * row + k.
 template <PackedFormat F>
-int stored_weight(const std::uint8_t* planes, int group, int lane) {
+inline int stored_weight(const std::uint8_t* planes, int group, int lane) {
   const std::uint8_t* high = planes + (F.bits >= 4 ? 4 : 2) * kGroupBytes;
   if constexpr (F.bits == 8)
     return static_cast<std::int8_t>(planes[kGroupBytes * group + lane]);
@@ -179,7 +184,7 @@ int stored_weight(const std::uint8_t* planes, int group, int lane) {
 }
 
 template <PackedFormat F>
-int scale_of(const std::uint8_t* area, int row, int half) {
+inline int scale_of(const std::uint8_t* area, int row, int half) {
   if constexpr (!F.super) return 1;
   if constexpr (F.codebook != Codebook::kNone) return static_cast<std::int8_t>(area[row]);
   if constexpr (!F.halves) return area[row];
@@ -188,16 +193,16 @@ int scale_of(const std::uint8_t* area, int row, int half) {
 }
 
 template <PackedFormat F>
-int minimum_of(const std::uint8_t* area, int row, int half) {
+inline int minimum_of(const std::uint8_t* area, int row, int half) {
   return F.halves ? area[2 * row + half] >> 4 : area[kPanelRows + row];
 }
 
 // For each of Rows activation rows: dots = sum of scale * (stored - offset) * q over the block, and
 // for K types with a minimum, mins = sum of minimum * q. Exact.
 template <PackedFormat F, int Rows>
-void block_dots(const std::uint8_t* block, const std::int8_t* const (&q)[Rows],
-                const std::int16_t (*const (&sums)[Rows])[2], std::int64_t index,
-                Ints (&dots)[Rows], Ints (&mins)[Rows]) {
+inline void block_dots(const std::uint8_t* block, const std::int8_t* const (&q)[Rows],
+                       const std::int16_t (*const (&sums)[Rows])[2], std::int64_t index,
+                       Ints (&dots)[Rows], Ints (&mins)[Rows]) {
   const std::uint8_t* planes = block + (F.super ? kScaleAreaBytes : 0);
   for (int m = 0; m < Rows; ++m)
     for (int row = 0; row < 16; ++row) {

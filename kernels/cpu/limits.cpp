@@ -46,7 +46,8 @@ class Meter {
  public:
   Meter(cpu::Isa isa, const LimitsOptions& options)
       : kernels_(cpu::kernels_of(isa)),
-        pool_(options.num_threads > 0 ? options.num_threads : physical_cores(), kernels_.end_job),
+        pool_(options.num_threads > 0 ? options.num_threads : physical_cores(),
+              {.on_start = {}, .after_job = kernels_.end_job}),
         repeats_(options.repeats),
         kept_(static_cast<std::size_t>(pool_.num_threads()) * kKeptStride) {}
 

@@ -114,24 +114,6 @@ inline void gelu_mul_row(const float* gate, const float* up, float* out, std::in
   }
 }
 
-inline void expand_bf16_row(const std::uint16_t* source, float* target, std::int64_t count) {
-  std::int64_t i = 0;
-  for (; i + 16 <= count; i += 16) Lanes::load_bf16(source + i).store(target + i);
-  for (; i < count; ++i) target[i] = float_of(static_cast<std::uint32_t>(source[i]) << 16);
-}
-
-inline void expand_f16_row(const std::uint16_t* source, float* target, std::int64_t count) {
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(source);
-  std::int64_t i = 0;
-  for (; i + 16 <= count; i += 16) Lanes::load_half(bytes + 2 * i).store(target + i);
-  if (i == count) return;
-  std::uint8_t last[32] = {};
-  float widened[16];
-  __builtin_memcpy(last, bytes + 2 * i, static_cast<std::size_t>(2 * (count - i)));
-  Lanes::load_half(last).store(widened);
-  for (std::int64_t k = 0; i < count; ++i, ++k) target[i] = widened[k];
-}
-
 // As many chains as fit the registers, which is enough to keep the multipliers busy.
 inline float burn_fma_lanes(std::int64_t rounds) {
   const Lanes factor = Lanes::set(0.999f), term = Lanes::set(0.001f);

@@ -91,7 +91,7 @@ struct Runner {
   }
 };
 
-std::unique_ptr<Backend> make_cpu(const char* isa, int threads, DType kv = DType::kBF16) {
+std::unique_ptr<Backend> make_cpu(const char* isa, int threads, KvDType kv = KvDType::kBF16) {
   std::string error;
   BackendOptions options;
   options.isa = isa;
@@ -112,6 +112,23 @@ double largest_difference(const Rows& a, const Rows& b) {
   return largest;
 }
 
+// The context with every 32 dims of a key or value rounded to 8-bit integers times amax / 127.
+Context rounded_to_int8(Context context) {
+  const QkvShape& shape = context.shape;
+  for (int row = 0; row < context.length; ++row)
+    for (int head = 0; head < 2 * shape.num_kv_heads; ++head)
+      for (int d = 0; d < shape.head_dim; d += kKvScaleDims) {
+        float* x = context.qkv.data() + row * shape.qkv_width() +
+                   (shape.num_heads + head) * shape.head_dim + d;
+        const int count = std::min(kKvScaleDims, shape.head_dim - d);
+        float largest = 0;
+        for (int i = 0; i < count; ++i) largest = std::max(largest, std::abs(x[i]));
+        const float scale = largest / 127.0f, inverse = 127.0f / largest;
+        for (int i = 0; i < count; ++i) x[i] = std::nearbyint(x[i] * inverse) * scale;
+      }
+  return context;
+}
+
 std::vector<int> ones(int count) {
   return std::vector<int>(count, 1);
 }
@@ -125,6 +142,8 @@ class TestAttention : public QObject {
   void chunksBlocksThreadsAndNeighboursDoNotChangeABit();
   void everyInstructionSetGivesTheSameBits();
   void aWindowSeesOnlyTheLastPositions();
+  void int8KeepsValuesRoundedInBlocksOf32();
+  void aDamagedTokenSpoilsWhatSeesItAndNothingElse();
   void blocksMoveAsOpaqueBytes_data();
   void blocksMoveAsOpaqueBytes();
   void noMoveTouchesTheScratchBlock();
@@ -141,13 +160,15 @@ void TestAttention::matchesTheReference() {
     const Context context(shape, 150, random);
     const Rows expected = Runner{*reference}.run(context, {150});
     for (const char* isa : {"scalar", "avx2", "avx512"}) {
-      const auto exact = make_cpu(isa, 2, DType::kF32);
+      const auto exact = make_cpu(isa, 2, KvDType::kF32);
       if (!exact) continue;
       QVERIFY(largest_difference(Runner{*exact}.run(context, {150}), expected) < 1e-5);
       const auto rounded = make_cpu(isa, 2);
       QVERIFY(largest_difference(Runner{*rounded}.run(context, {150}), expected) < 0.05);
-      const auto half = make_cpu(isa, 2, DType::kF16);
+      const auto half = make_cpu(isa, 2, KvDType::kF16);
       QVERIFY(largest_difference(Runner{*half}.run(context, {150}), expected) < 0.05 / 8);
+      const auto eight = make_cpu(isa, 2, KvDType::kInt8);
+      QVERIFY(largest_difference(Runner{*eight}.run(context, {150}), expected) < 0.1);
     }
   }
 }
@@ -175,7 +196,7 @@ void TestAttention::everyInstructionSetGivesTheSameBits() {
   Random random(22);
   for (const QkvShape shape : {QkvShape{6, 2, 64}, {2, 2, 40}}) {
     const Context context(shape, 140, random);
-    for (const DType kv : {DType::kBF16, DType::kF16}) {
+    for (const KvDType kv : {KvDType::kBF16, KvDType::kF16, KvDType::kF32, KvDType::kInt8}) {
       const Rows expected = Runner{*make_cpu("scalar", 2, kv)}.run(context, {140});
       for (const char* isa : {"avx2", "avx512"})
         if (const auto backend = make_cpu(isa, 2, kv))
@@ -189,16 +210,60 @@ void TestAttention::aWindowSeesOnlyTheLastPositions() {
   const std::string isa = detect_isa();
   const Context context({4, 2, 32}, 290, random, 37);
   const Rows expected = Runner{*make_reference_backend()}.run(context, {290});
-  const auto exact = make_cpu(isa.c_str(), 2, DType::kF32);
+  const auto exact = make_cpu(isa.c_str(), 2, KvDType::kF32);
   const Rows whole = Runner{*exact}.run(context, {290});
   QVERIFY(largest_difference(whole, expected) < 1e-5);
   QVERIFY(same_bits(Runner{*exact, 8, true}.run(context, {140, 149, 1}), whole));
 }
 
+// The same bits as float32 of the rounded keys and values, whatever the chunks, blocks and threads.
+void TestAttention::int8KeepsValuesRoundedInBlocksOf32() {
+  Random random(25);
+  const std::string isa = detect_isa();
+  for (const QkvShape shape : {QkvShape{9, 3, 64}, {4, 4, 40}, {8, 1, 128}}) {
+    const Context context(shape, 200, random, shape.head_dim == 40 ? 50 : 0);
+    const Rows expected =
+        Runner{*make_cpu(isa.c_str(), 2, KvDType::kF32)}.run(rounded_to_int8(context), {200});
+    for (const int threads : {1, 3}) {
+      const auto backend = make_cpu(isa.c_str(), threads, KvDType::kInt8);
+      QVERIFY(same_bits(Runner{*backend}.run(context, {1, 60, 139}), expected));
+      for (const int block_size : {5, 8, 24, 32})
+        QVERIFY(
+            same_bits(Runner{*backend, block_size, true, 2, 1}.run(context, {150, 50}), expected));
+    }
+  }
+}
+
+void TestAttention::aDamagedTokenSpoilsWhatSeesItAndNothingElse() {
+  Random random(26);
+  const QkvShape shape{4, 2, 64};
+  const Context whole(shape, 40, random);
+  const std::string isa = detect_isa();
+  for (const KvDType kv : {KvDType::kBF16, KvDType::kF32, KvDType::kInt8})
+    for (const bool in_value : {false, true})
+      for (const float damage : {std::nanf(""), INFINITY, -INFINITY}) {
+        Context damaged = whole;
+        // The second KV head, that of query heads 2 and 3, of token 20.
+        const int head = shape.num_heads + (in_value ? shape.num_kv_heads : 0) + 1;
+        damaged.qkv[20 * shape.qkv_width() + head * shape.head_dim + 7] = damage;
+        const auto backend = make_cpu(isa.c_str(), 2, kv);
+        const Rows good = Runner{*backend}.run(whole, {40});
+        const Rows bad = Runner{*backend}.run(damaged, {40});
+        for (int row = 0; row < 40; ++row)
+          for (int h = 0; h < shape.num_heads; ++h) {
+            const auto at = static_cast<std::size_t>(row * shape.num_heads + h) * shape.head_dim;
+            if (row < 20 || h < 2)
+              QVERIFY(std::memcmp(&good[at], &bad[at], shape.head_dim * sizeof(float)) == 0);
+            else if (in_value || std::isnan(damage))
+              QVERIFY(!std::isfinite(bad[at + 7]));
+          }
+      }
+}
+
 void TestAttention::blocksMoveAsOpaqueBytes_data() {
   QTest::addColumn<QString>("backend");
   QTest::addColumn<int>("block_size");
-  for (const char* backend : {"reference", "cpu", "cpu f32"})
+  for (const char* backend : {"reference", "cpu", "cpu f32", "cpu int8"})
     for (const int block_size : {1, 8, 16, 24})
       QTest::addRow("%s, blocks of %d", backend, block_size) << backend << block_size;
 }
@@ -208,10 +273,12 @@ void TestAttention::blocksMoveAsOpaqueBytes() {
   QFETCH(QString, backend);
   QFETCH(int, block_size);
   Random random(24);
-  const KvSpec spec{{{2, 32, 0}, {1, 64, 0}}};
-  const auto table = backend == "reference"
-                         ? make_reference_backend()
-                         : make_cpu("", 1, backend == "cpu" ? DType::kBF16 : DType::kF32);
+  const KvSpec spec{{{2, 33, 0}, {1, 64, 0}}};
+  const auto table = backend == "reference" ? make_reference_backend()
+                                            : make_cpu("", 1,
+                                                       backend == "cpu"        ? KvDType::kBF16
+                                                       : backend == "cpu int8" ? KvDType::kInt8
+                                                                               : KvDType::kF32);
   const auto pool = table->allocate_kv(spec, 4, block_size);
   QCOMPARE(pool->bytes_per_block(), table->kv_bytes_per_block(spec, block_size));
   std::vector<std::vector<std::byte>> expected(4);

@@ -13,7 +13,7 @@ namespace {
 
 std::vector<float> product(const KernelTable& table, int threads, const StoredMatrix& stored,
                            const std::vector<float>& x, int rows) {
-  ThreadPool pool(threads, {.after_job = table.end_job});
+  ThreadPool pool(threads, {.on_start = {}, .after_job = table.end_job});
   Arena arena;
   const MatrixView view = stored.view();
   CpuMatrix matrix(std::span(&view, 1));

@@ -90,7 +90,7 @@ void TestThreadPool::everyThreadThatRanItemsEndsTheJob() {
   for (const int threads : {1, 2, 3}) {
     jobs_ended = 0;
     {
-      ThreadPool pool(threads, {.after_job = end_job});
+      ThreadPool pool(threads, {.on_start = {}, .after_job = end_job});
       // Every item waits for the others, so all threads take part in both jobs.
       for (int job = 0; job < 2; ++job) {
         std::atomic<int> arrived{0};

@@ -33,7 +33,7 @@ inline std::unique_ptr<Backend> make_backend(const std::string& name, int num_th
   if (name == "reference") return make_reference_backend();
   BackendOptions options;
   options.num_threads = num_threads;
-  if (name == "cpu f32") options.kv_dtype = DType::kF32;
+  if (name == "cpu f32") options.kv_dtype = KvDType::kF32;
   std::string error;
   auto backend = make_cpu_backend(options, error);
   QUIRE_CHECK(backend != nullptr, error);

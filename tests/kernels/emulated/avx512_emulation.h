@@ -32,6 +32,9 @@ inline __m512 emulated_cvtph_ps(__m256i x) {
 inline __m512i emulated_cvtepu8_epi32(__m128i x) {
   return join(_mm256_cvtepu8_epi32(x), _mm256_cvtepu8_epi32(_mm_srli_si128(x, 8)));
 }
+inline __m512i emulated_cvtepi8_epi32(__m128i x) {
+  return join(_mm256_cvtepi8_epi32(x), _mm256_cvtepi8_epi32(_mm_srli_si128(x, 8)));
+}
 inline __m512i emulated_cvtepu8_epi16(__m256i x) {
   return join(_mm256_cvtepu8_epi16(_mm256_castsi256_si128(x)), _mm256_cvtepu8_epi16(upper(x)));
 }
@@ -64,8 +67,10 @@ inline __m512i emulated_madd_epi16(__m512i a, __m512i b) {
 #define _mm512_madd_epi16 emulated_madd_epi16
 #define _mm512_cvtph_ps emulated_cvtph_ps
 #define _mm512_cvtepu8_epi32 emulated_cvtepu8_epi32
+#define _mm512_cvtepi8_epi32 emulated_cvtepi8_epi32
 #define _mm512_cvtepu8_epi16 emulated_cvtepu8_epi16
 #define _mm512_cvtepu16_epi32 emulated_cvtepu16_epi32
 #define _mm512_cvtepi32_ps emulated_cvtepi32_ps
 
 #define avx512_kernels emulated_avx512_kernels
+#define kAvx512Attention kEmulatedAvx512Attention

@@ -1,0 +1,9 @@
+#include "kernels/cpu/lanes_avx2.h"
+// The order matters: the templates use the lanes.
+#include "kernels/cpu/attention_kernels.h"
+
+namespace quire::cpu {
+
+const AttentionKernels kAvx2Attention = attention_of_lanes();
+
+}  // namespace quire::cpu
