@@ -223,7 +223,7 @@ inline void block_dots(const std::uint8_t* block, const std::int8_t* const (&q)[
 
 // The factor is made opaque so that no product is the same as the one before.
 inline constexpr int kInt8OpsPerRound = 2 * 8;
-std::int32_t burn_int8_lanes(std::int64_t rounds) {
+inline std::int32_t burn_int8_lanes(std::int64_t rounds) {
   std::int32_t sums[8] = {}, factor = 3;
   for (std::int64_t r = 0; r < rounds; ++r)
     for (std::int32_t& sum : sums) {

@@ -155,7 +155,7 @@ void TestBackendOps::everyInstructionSetAndThreadCountGivesTheSameBits() {
     const StoredMatrix weight(dtype, 75, 256, random);
     const Rows input = random.normals(23 * 256);
     const Rows expected =
-        linear_add_rows(*make_cpu({1, "scalar", KvDType::kBF16}), weight, input, nullptr);
+        linear_add_rows(*make_cpu({.num_threads = 1, .isa = "scalar"}), weight, input, nullptr);
     for (const Config& config : cpu_configs())
       for (int threads = 1; threads <= 4; ++threads) {
         BackendOptions options = config.options;
