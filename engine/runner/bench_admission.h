@@ -27,7 +27,7 @@ struct AdmissionBenchLine {
   double max_itl_ms = 0;  // of the target arm: what the chunk 512 arm of this round had as its p95
   double itl_p95_quiet = 0;
   double itl_p95_admission = 0, itl_mean_admission = 0;
-  double ttft = 0;          // of the admitted request
+  double ttft = 0;        // of the admitted request
   double ttft_alone = 0;  // of the same prompt with nobody else there
 };
 

@@ -8,7 +8,8 @@ Each round of each case is Quire (`quire bench model --paced`), then llama.cpp t
 again as the null arm, which shows the noise. Prints a Markdown table of medians; ratios above 1 say that Quire is
 faster, and the last column how much of the machine other programs had meanwhile: a busy machine delays the many
 barriers of the peer more than Quire's. There the ratio in CPU time is the one to read, with --threads 1, since
-threads that wait for each other use CPU time too. --results FILE keeps the rounds: a later run with other cases or files adds to it, and the table shows all.
+threads that wait for each other use CPU time too. --results FILE keeps the rounds: a later run with other cases or
+files adds to it, and the table shows all.
 """
 import argparse
 import json
@@ -184,12 +185,15 @@ def main():
     parser.add_argument("--parallel-depth", type=int, default=256)
     parser.add_argument("--shared-prefix", type=int, default=1000, help="common new tokens; 0 = do not measure")
     parser.add_argument("--shared-requests", type=int, default=4)
+    parser.add_argument("--peer-kv", choices=["split", "unified"], default="split",
+                        help="llama.cpp's KV buffer: one for each sequence, or one that all share (its server's default)")
     parser.add_argument("--isa", help="a lower instruction set for Quire (QUIRE_CPU_ISA)")
     parser.add_argument("--results", type=pathlib.Path, help="JSON file of all rounds, read and written")
     options = parser.parse_args()
     info = peer_module.system_info()
     header = (f"llama.cpp: llama-cpp-python {llama_cpp.__version__}, {info}; {refuse_unfit(info)}. Quire: "
-              f"{options.isa or 'the best instruction set it finds'}. {options.threads} threads, "
+              f"{options.isa or 'the best instruction set it finds'}. KV of the peer {options.peer_kv}. "
+              f"{options.threads} threads, "
               f"medians of interleaved rounds, {platform.processor() or platform.machine()}.")
     print(header, file=sys.stderr)
     results = {}
@@ -201,11 +205,13 @@ def main():
             options.results.write_text(json.dumps(results))
 
     streams = max(options.parallel + [options.shared_requests])
-    room = max([max(options.depth + [0]) + STEPS, *options.prefill,
-                max(options.parallel + [0]) * (options.parallel_depth + STEPS),
-                options.shared_requests * (options.shared_prefix + 64)])
+    longest = 256 + max([max(options.depth + [0]) + STEPS, *options.prefill, options.parallel_depth + STEPS,
+                         options.shared_prefix + 64])
+    room = 256 + max([longest, max(options.parallel + [0]) * (options.parallel_depth + STEPS),
+                      options.shared_requests * (options.shared_prefix + 64)])
+    cells = streams * longest if options.peer_kv == "split" else room
     for model in options.models:
-        peer = peer_module.Peer(model, options.threads, room + 256, streams)
+        peer = peer_module.Peer(model, options.threads, cells, streams, options.peer_kv == "unified")
         peer.prefill(64)  # warm-up
         measure(options, model, peer, results.setdefault(pathlib.Path(model).stem, {}), save)
         peer.close()

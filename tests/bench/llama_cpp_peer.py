@@ -33,8 +33,8 @@ def system_info():
 
 
 class Peer:
-    def __init__(self, path, threads, cells, sequences):
-        """`cells`: tokens of all sequences together."""
+    def __init__(self, path, threads, cells, sequences, unified):
+        """`cells`: tokens of all sequences together; unless `unified`, each has an equal share of them."""
         llama_cpp.llama_log_set(_quiet, ctypes.c_void_p(0))
         llama_cpp.llama_backend_init()
         model_params = llama_cpp.llama_model_default_params()
@@ -46,7 +46,7 @@ class Peer:
         params.n_ctx = cells
         params.n_batch, params.n_ubatch = BATCH, MICRO_BATCH
         params.n_seq_max = sequences
-        params.kv_unified = True
+        params.kv_unified = unified
         params.n_threads = params.n_threads_batch = threads
         self.context = llama_cpp.llama_init_from_model(self.model, params)
         if not self.context:
@@ -140,7 +140,7 @@ class Peer:
         watch = Stopwatch()
         self._prompt(0, 0, prefix)
         for s in range(1, requests):
-            llama_cpp.llama_memory_seq_cp(self.memory, 0, s, 0, prefix)
+            llama_cpp.llama_memory_seq_cp(self.memory, 0, s, -1, -1)
         last = prefix + OWN_TOKENS - 1
         self._compute([(s, i, i == last) for s in range(requests) for i in range(prefix, last + 1)])
         self._decode(requests, last + 1, OUTPUT_TOKENS - 1)
