@@ -241,6 +241,7 @@ void BlockManager::prefetch_free(int num_taken) const {
   if (free_.size() >= num_taken || index_ == nullptr) return;
   for (const BlockId victim : index_->prefetch_victims(num_taken - free_.size())) {
     prefetch_line(&at(victim));
+    prefetch_line(&at(victim).fresh);  // a block may lie on two lines
     free_.prefetch(victim);
   }
 }
@@ -254,7 +255,10 @@ void BlockManager::prefetch_publish(Request& request, int num_tokens) const {
 }
 
 void BlockManager::prefetch(std::span<const BlockId> blocks) const {
-  for (const BlockId block : blocks) prefetch_line(&at(block));
+  for (const BlockId block : blocks) {
+    prefetch_line(&at(block));
+    prefetch_line(&at(block).fresh);  // a block may lie on two lines
+  }
   if (index_ != nullptr) index_->prefetch(blocks);
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/core/large_pages.h"
+#include "engine/core/prefetch.h"
 #include "engine/core/prefix_index.h"
 
 namespace quire {
@@ -20,6 +21,7 @@ class BlockTokens {
   BlockTokens(int num_blocks, int block_size, Lengths lengths = kAny);
 
   int num_blocks() const { return static_cast<int>(tokens_.size() / block_size_); }
+  void prefetch(BlockId block) const { prefetch_line(tokens_.data() + at(block) * block_size_); }
   void set(BlockId block, std::span<const TokenId> tokens);  // at most block_size
   void forget(BlockId block) { lengths_[at(block)] = 0; }    // not under kWhole
   // Empty: none known; under kWhole only of blocks that were set.

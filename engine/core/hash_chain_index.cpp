@@ -337,7 +337,10 @@ std::vector<BlockId> HashChainIndex::prefetch_victims(int count) const {
     victims.push_back(b);
     nodes_.prefetch(NodeTable::of(b));
   }
-  for (const BlockId b : victims) nodes_.prefetch_slot(nodes_[NodeTable::of(b)].hash);
+  for (const BlockId b : victims) {
+    nodes_.prefetch_slot(nodes_[NodeTable::of(b)].hash);
+    tokens_.prefetch(b);  // what takes the block over is written there
+  }
   return victims;
 }
 
