@@ -41,13 +41,17 @@ class Quire:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                         env=environment)
 
-    def round(self):
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit("quire ended early")
-        return json.loads(line)
+    def round(self, kind, size):
+        """The next round of that series; rounds of series before it that nobody asked for are passed over."""
+        while True:
+            self.process.stdin.write("\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+            if not line:
+                raise SystemExit(f"quire ended before {kind} {size}")
+            done = json.loads(line)
+            if (done["kind"], done["size"]) == (kind, size):
+                return done
 
     def close(self):
         self.process.stdin.close()
@@ -84,16 +88,24 @@ def listed(values):
     return ",".join(map(str, values)) or "none"
 
 
+def decoding(streams, depth):
+    name = f"{streams} streams at {depth}" if streams > 1 else f"decode at {depth}"
+    series = ("parallel", streams) if streams > 1 else ("decode", depth)
+    return name, series, [("", lambda p: p.decode(streams, depth, STEPS))]
+
+
 def cases(options):
-    """(Quire's arguments, [(name, [(label, the peer's work)])]) of each of its processes, in the order it measures."""
-    plain = [(f"prefill {n}", [("", lambda p, n=n: p.prefill(n))]) for n in options.prefill]
-    plain += [(f"decode at {d}", [("", lambda p, d=d: p.decode(1, d, STEPS))]) for d in options.depth]
-    yield ["--prompt", listed(options.prefill), "--depth", listed(options.depth), "--parallel", "none"], plain
-    streams = [(f"{n} streams at {options.parallel_depth}",
-                [("", lambda p, n=n: p.decode(n, options.parallel_depth, STEPS))]) for n in options.parallel]
+    """(Quire's arguments, [(name, its series, [(label, the peer's work)])]) of each of its processes, in the order it
+    measures."""
+    plain = [(f"prefill {n}", ("prefill", n), [("", lambda p, n=n: p.prefill(n))]) for n in options.prefill]
+    alone = [d for d in options.depth if d != options.parallel_depth or not options.parallel]
+    plain += [decoding(1, d) for d in alone]
+    yield ["--prompt", listed(options.prefill), "--depth", listed(alone), "--parallel", "none"], plain
+    # Quire decodes one stream at the depth before it decodes several.
+    streams = [decoding(n, options.parallel_depth) for n in [1, *options.parallel]] if options.parallel else []
     yield ["--prompt", "none", "--depth", str(options.parallel_depth), "--parallel", listed(options.parallel)], streams
     n, prefix = options.shared_requests, options.shared_prefix
-    shared = [(f"{n} requests, new prefix {prefix}",
+    shared = [(f"{n} requests, new prefix {prefix}", ("shared_prefix", n),
                [("", lambda p: p.shared_prefix(n, prefix)),
                 (", peer copies it", lambda p: p.copied_prefix(n, prefix))])] if prefix else []
     yield ["--prompt", "none", "--depth", "none", "--parallel", str(n), "--shared-prefix", str(prefix)], shared
@@ -104,14 +116,14 @@ def measure(options, model, peer, results, save):
         if not group:
             continue
         quire = Quire(options, model, arguments)
-        for name, works in group:
+        for name, series, works in group:
             rows = [results.setdefault(name + label, {"quire": [], "peer": [], NULL: [], "tokens": 0})
                     for label, _ in works]
             for row in rows:
                 row.update({"quire": [], "peer": [], NULL: []})
             load = OtherLoad([os.getpid(), quire.process.pid])
             for _ in range(options.rounds):
-                mine = quire.round()
+                mine = quire.round(*series)
                 for row, (_, work) in zip(rows, works):
                     row["tokens"] = mine["tokens"]
                     row["quire"].append((mine["seconds"], mine["cpu_seconds"]))
