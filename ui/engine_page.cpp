@@ -154,15 +154,15 @@ QWidget* EnginePage::buildReloadSettings() {
   form->addRow(tr("&Threads"), m_threads);
   form->addRow(tr("Threads' &place"), m_pin);
   form->addRow(tr("Threads' p&riority"), m_priority);
-  m_poolText = new QLabel(box);
-  m_poolText->setWordWrap(true);
-  m_poolText->setForegroundRole(QPalette::PlaceholderText);
-  form->addRow(m_poolText);
   m_reload = new QPushButton(tr("Reload model"), box);
   m_reload->setToolTip(
       tr("Lets running answers finish, then loads the model again with these settings"));
   connect(m_reload, &QPushButton::clicked, this, &EnginePage::reload);
   form->addRow(m_reload);
+  m_poolText = new QLabel(box);
+  m_poolText->setWordWrap(true);
+  m_poolText->setForegroundRole(QPalette::PlaceholderText);
+  form->addRow(m_poolText);
   return box;
 }
 
@@ -246,7 +246,7 @@ void EnginePage::updatePoolText() {
   };
   m_poolText->setText(
       tr("Now: %1 blocks of %2 tokens (%3), context %4 tokens. With the weights (%5) and buffers "
-         "(%6) the program was to take %7 and takes %8.")
+         "(%6) about %7 was expected; the program takes %8.")
           .arg(QLocale().toString(model->engine.num_blocks))
           .arg(model->engine.block_size)
           .arg(size(model->memory.kv_pool), QLocale().toString(model->engine.effective_context()),
