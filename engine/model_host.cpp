@@ -341,6 +341,11 @@ std::vector<std::string> kv_cache_dtypes() {
   return {kv_dtype_names().begin(), kv_dtype_names().end()};
 }
 
+std::string requested_isa() {
+  const char* isa = std::getenv("QUIRE_CPU_ISA");
+  return isa == nullptr ? "" : isa;
+}
+
 Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options) {
   if (options.backend == "reference") return make_reference_backend();
   if (options.backend != "cpu") {
@@ -350,7 +355,7 @@ Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options) {
   std::string error;
   BackendOptions backend_options;
   backend_options.num_threads = options.num_threads;
-  if (const char* isa = std::getenv("QUIRE_CPU_ISA")) backend_options.isa = isa;
+  backend_options.isa = requested_isa();
   QUIRE_TRY(backend_options.cpu_pin, cpu_pin_of(options.cpu_pin));
   QUIRE_TRY(backend_options.cpu_priority, cpu_priority_of(options.cpu_priority));
   const std::optional<KvDType> kv_dtype = kv_dtype_of(options.kv_cache_dtype);

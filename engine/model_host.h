@@ -127,6 +127,8 @@ class ModelHost {
   virtual void shutdown(double drain_timeout_s) = 0;
 };
 
+// The instruction set the environment asks for (QUIRE_CPU_ISA); empty when it does not.
+std::string requested_isa();
 // The backend and threads the options ask for; kInvalidArgument naming what this machine lacks.
 Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options);
 

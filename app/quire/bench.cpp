@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <tuple>
@@ -53,7 +52,7 @@ Json json_of(const MachineLimits::Compute& compute) {
 int bench_limits(int threads, bool as_json) {
   LimitsOptions options;
   options.num_threads = threads;
-  if (const char* isa = std::getenv("QUIRE_CPU_ISA")) options.isa = isa;
+  options.isa = requested_isa();
   std::string error;
   const std::optional<MachineLimits> limits = measure_limits(options, error);
   if (!limits) {

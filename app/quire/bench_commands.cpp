@@ -44,6 +44,18 @@ void BenchModelFlags::add_to(CLI::App& command) {
   command.add_flag("--json", json, "One JSON object per line");
 }
 
+int with_model(const BenchModelFlags& flags, const std::function<Status(const BareModel&)>& run) {
+  const auto model = load_bare(flags.what, flags.model);
+  if (!model.ok()) {
+    print_error(model.error().message);
+    return kExitModel;
+  }
+  const Status status = run(**model);
+  if (status.ok()) return kExitOk;
+  print_error(status.error().message);
+  return kExitFailure;
+}
+
 void CostFlags::add_to(CLI::App& command) {
   const MachineCosts built_in = default_costs();
   std::string terms;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -15,6 +16,7 @@ namespace quire {
 struct BareModel {
   std::unique_ptr<Backend> backend;
   LoadedWeights weights;
+  std::string device() const { return backend->name() + ": " + backend->description(); }
 };
 Result<std::unique_ptr<BareModel>> load_bare(const std::string& what, const ModelFlags& flags);
 
@@ -25,6 +27,8 @@ struct BenchModelFlags {
   bool json = false;
   void add_to(CLI::App& command);
 };
+// The exit code of `run` on the model that was asked for; prints what went wrong.
+int with_model(const BenchModelFlags& flags, const std::function<Status(const BareModel&)>& run);
 
 // The options of a bench that runs on costs instead of a model: built-in ones, stated in the help
 // text, or a file that `quire bench calibrate --json` wrote.

@@ -67,31 +67,21 @@ void print_round(const ModelBenchSeries& series) {
   std::fflush(stdout);
 }
 
-int bench_model(const ModelBenchFlags& flags) {
-  auto model = load_bare(flags.bench.what, flags.bench.model);
-  if (!model.ok()) {
-    print_error(model.error().message);
-    return kExitModel;
-  }
-  FlatModel& flat = *(*model)->weights.model;
+Status bench_model(const BareModel& model, const ModelBenchFlags& flags) {
+  FlatModel& flat = *model.weights.model;
   const ModelBenchOptions options = options_of(flags, flat.config().context_length);
-  auto result = run_model_bench(flat, options, flags.paced ? BeforeRound(next_line) : BeforeRound(),
-                                flags.paced ? AfterRound(print_round) : AfterRound());
-  if (!result.ok()) {
-    print_error(result.error().message);
-    return kExitFailure;
-  }
-  if (flags.paced) return kExitOk;
-  const Backend& backend = *(*model)->backend;
-  const std::string device = backend.name() + ": " + backend.description();
+  QUIRE_TRY(const auto result,
+            run_model_bench(flat, options, flags.paced ? BeforeRound(next_line) : BeforeRound(),
+                            flags.paced ? AfterRound(print_round) : AfterRound()));
+  if (flags.paced) return Ok{};
   if (!flags.bench.json) {
-    fmt::print("{} ({}), {}\n", (*model)->weights.name, (*model)->weights.description, device);
-    print_table(*result, options.rounds);
-    return kExitOk;
+    fmt::print("{} ({}), {}\n", model.weights.name, model.weights.description, model.device());
+    print_table(result, options.rounds);
+    return Ok{};
   }
-  fmt::print("{}\n", model_bench_json({(*model)->weights.name, (*model)->weights.description,
-                                       device, options, *result}));
-  return kExitOk;
+  fmt::print("{}\n", model_bench_json({model.weights.name, model.weights.description,
+                                       model.device(), options, result}));
+  return Ok{};
 }
 
 constexpr const char* kModelFooter =
@@ -153,7 +143,10 @@ void add_model_bench(CLI::App& bench, int& exit_code) {
                     "Wait for a line on standard input before every round and print its time after "
                     "it, so that\nanother program's rounds fit between");
   command->footer(kModelFooter);
-  command->callback([flags, &exit_code] { exit_code = bench_model(*flags); });
+  command->callback([flags, &exit_code] {
+    exit_code = with_model(flags->bench,
+                           [&](const BareModel& model) { return bench_model(model, *flags); });
+  });
 }
 
 }  // namespace quire

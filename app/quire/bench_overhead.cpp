@@ -44,19 +44,10 @@ void print_line_json(const OverheadBenchLine& line) {
               {"overhead", rounded(line.overhead, 5)}});
 }
 
-int bench_overhead(const OverheadFlags& flags) {
-  auto model = load_bare(flags.bench.what, flags.bench.model);
-  if (!model.ok()) {
-    print_error(model.error().message);
-    return kExitModel;
-  }
+Status bench_overhead(const BareModel& model, const OverheadFlags& flags) {
   if (!flags.bench.json) print_header();
-  const LoadedWeights& weights = (*model)->weights;
-  const Status status = run_overhead_bench(*weights.model, *weights.tokenizer, flags.options,
-                                           flags.bench.json ? print_line_json : print_line);
-  if (status.ok()) return kExitOk;
-  print_error(status.error().message);
-  return kExitFailure;
+  return run_overhead_bench(*model.weights.model, *model.weights.tokenizer, flags.options,
+                            flags.bench.json ? print_line_json : print_line);
 }
 
 }  // namespace
@@ -77,7 +68,10 @@ void add_overhead_bench(CLI::App& bench, int& exit_code) {
   command->add_option("--steps", o.steps, "Decode steps measured")
       ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
-  command->callback([flags, &exit_code] { exit_code = bench_overhead(*flags); });
+  command->callback([flags, &exit_code] {
+    exit_code = with_model(flags->bench,
+                           [&](const BareModel& model) { return bench_overhead(model, *flags); });
+  });
 }
 
 }  // namespace quire

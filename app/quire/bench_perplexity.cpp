@@ -40,35 +40,23 @@ Result<Perplexity> perplexity_of(const BareModel& model, const PerplexityFlags& 
   });
 }
 
-int bench_perplexity(const PerplexityFlags& flags) {
-  auto model = load_bare(flags.bench.what, flags.bench.model);
-  if (!model.ok()) {
-    print_error(model.error().message);
-    return kExitModel;
-  }
-  const auto result = perplexity_of(**model, flags);
-  if (!result.ok()) {
-    print_error(result.error().message);
-    return kExitFailure;
-  }
-  const Backend& backend = *(*model)->backend;
-  const std::string device = backend.name() + ": " + backend.description();
+Status bench_perplexity(const BareModel& model, const PerplexityFlags& flags) {
+  QUIRE_TRY(const Perplexity result, perplexity_of(model, flags));
   if (flags.bench.json)
-    print_json({{"model", (*model)->weights.name},
-                {"description", (*model)->weights.description},
-                {"backend", device},
+    print_json({{"model", model.weights.name},
+                {"description", model.weights.description},
+                {"backend", model.device()},
                 {"context", flags.options.context},
-                {"chunks", result->chunks},
-                {"scored_tokens", result->scored_tokens},
-                {"mean_nll", result->mean_nll},
-                {"perplexity", result->perplexity},
-                {"standard_error", result->standard_error}});
+                {"chunks", result.chunks},
+                {"scored_tokens", result.scored_tokens},
+                {"mean_nll", result.mean_nll},
+                {"perplexity", result.perplexity},
+                {"standard_error", result.standard_error}});
   else
     fmt::print("{} ({}), {}\nperplexity {:.4f} +- {:.4f} over {} tokens in {} chunks of {}\n",
-               (*model)->weights.name, (*model)->weights.description, device, result->perplexity,
-               result->standard_error, result->scored_tokens, result->chunks,
-               flags.options.context);
-  return kExitOk;
+               model.weights.name, model.weights.description, model.device(), result.perplexity,
+               result.standard_error, result.scored_tokens, result.chunks, flags.options.context);
+  return Ok{};
 }
 
 constexpr const char* kFooter =
@@ -95,7 +83,10 @@ void add_perplexity_bench(CLI::App& bench, int& exit_code) {
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   command->footer(kFooter);
-  command->callback([flags, &exit_code] { exit_code = bench_perplexity(*flags); });
+  command->callback([flags, &exit_code] {
+    exit_code = with_model(flags->bench,
+                           [&](const BareModel& model) { return bench_perplexity(model, *flags); });
+  });
 }
 
 }  // namespace quire

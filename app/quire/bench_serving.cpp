@@ -14,19 +14,6 @@
 namespace quire {
 namespace {
 
-template <typename Function>
-int with_model(const BenchModelFlags& flags, Function run) {
-  auto model = load_bare(flags.what, flags.model);
-  if (!model.ok()) {
-    print_error(model.error().message);
-    return kExitModel;
-  }
-  const Status status = run(*(*model)->weights.model);
-  if (status.ok()) return kExitOk;
-  print_error(status.error().message);
-  return kExitFailure;
-}
-
 // ---- admission
 
 struct AdmissionFlags {
@@ -121,8 +108,9 @@ void add_admission(CLI::App& bench, int& exit_code) {
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   command->callback([flags, &exit_code] {
-    exit_code =
-        with_model(flags->bench, [&](FlatModel& model) { return bench_admission(model, *flags); });
+    exit_code = with_model(flags->bench, [&](const BareModel& model) {
+      return bench_admission(*model.weights.model, *flags);
+    });
   });
 }
 
@@ -227,8 +215,9 @@ void add_preemption(CLI::App& bench, int& exit_code) {
       ->check(CLI::Range(16, 1 << 20))
       ->capture_default_str();
   command->callback([flags, &exit_code] {
-    exit_code =
-        with_model(flags->bench, [&](FlatModel& model) { return bench_preemption(model, *flags); });
+    exit_code = with_model(flags->bench, [&](const BareModel& model) {
+      return bench_preemption(*model.weights.model, *flags);
+    });
   });
 }
 
@@ -275,8 +264,9 @@ void add_multiturn(CLI::App& bench, int& exit_code) {
   command->add_option("--turns", o.turns)->check(CLI::Range(1, 1000))->capture_default_str();
   command->add_flag("--radix", flags->radix, "The radix tree instead of the hash chain");
   command->callback([flags, &exit_code] {
-    exit_code =
-        with_model(flags->bench, [&](FlatModel& model) { return bench_multiturn(model, *flags); });
+    exit_code = with_model(flags->bench, [&](const BareModel& model) {
+      return bench_multiturn(*model.weights.model, *flags);
+    });
   });
 }
 

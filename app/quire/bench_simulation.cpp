@@ -42,31 +42,25 @@ struct CalibrateFlags {
   CalibrateOptions options;
 };
 
-int bench_calibrate(const CalibrateFlags& flags) {
-  auto model = load_bare(flags.bench.what, flags.bench.model);
-  if (!model.ok()) {
-    print_error(model.error().message);
-    return kExitModel;
-  }
-  auto result = calibrate(*(*model)->weights.model, flags.options);
-  if (!result.ok()) return fail(result.error());
-  const Json costs = costs_json(result->costs);
+Status bench_calibrate(const BareModel& model, const CalibrateFlags& flags) {
+  QUIRE_TRY(const auto result, calibrate(*model.weights.model, flags.options));
+  const Json costs = costs_json(result.costs);
   if (flags.bench.json) {
-    Json json = {{"model", (*model)->weights.name}};
+    Json json = {{"model", model.weights.name}};
     json.update(costs);
-    json["steps"] = result->steps;
-    json["error_mean"] = rounded(result->error_mean, 4);
-    json["error_p95"] = rounded(result->error_p95, 4);
+    json["steps"] = result.steps;
+    json["error_mean"] = rounded(result.error_mean, 4);
+    json["error_p95"] = rounded(result.error_p95, 4);
     print_json(json);
-    return kExitOk;
+    return Ok{};
   }
-  fmt::print("{}: milliseconds a step\n", (*model)->weights.name);
+  fmt::print("{}: milliseconds a step\n", model.weights.name);
   for (const auto& [name, value] : costs["ms"].items())
     fmt::print("  {:<14}{:>12.6f}\n", name, value.get<double>());
   fmt::print("off by {:.1f} % on average, {:.1f} % at p95, over {} steps; block moves {:.1f} us\n",
-             100 * result->error_mean, 100 * result->error_p95, result->steps,
-             result->costs.move_us_per_block);
-  return kExitOk;
+             100 * result.error_mean, 100 * result.error_p95, result.steps,
+             result.costs.move_us_per_block);
+  return Ok{};
 }
 
 void add_calibrate(CLI::App& bench, int& exit_code) {
@@ -80,7 +74,10 @@ void add_calibrate(CLI::App& bench, int& exit_code) {
   command->add_option("--repeats", flags->options.repeats, "Of every decode and mixed step")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command->callback([flags, &exit_code] { exit_code = bench_calibrate(*flags); });
+  command->callback([flags, &exit_code] {
+    exit_code = with_model(flags->bench,
+                           [&](const BareModel& model) { return bench_calibrate(model, *flags); });
+  });
 }
 
 // ---- simulate

@@ -120,11 +120,11 @@ class NodeTable {
   bool occupy(const BlockHash& hash, BlockId block) {
     Slot& slot = slots_[slot_of(hash)];
     if (is_block(slot.node)) return false;
-    if (slot.node == kNoNode)
-      slot.tag = tag_of(hash);
-    else
-      drop_bare(slot.node, of(block));
-    slot.node = of(block);
+    if (slot.node != kNoNode) {
+      move_continuations((*this)[slot.node], of(block));
+      give_back(slot.node);
+    }
+    slot = {of(block), tag_of(hash)};
     (*this)[slot.node].hash = hash;
     return true;
   }
@@ -151,8 +151,7 @@ class NodeTable {
     const std::size_t slot = slot_of((*this)[bare].hash);
     QUIRE_CHECK(slots_[slot].node == bare && !is_block(bare), bare);
     empty_slot(slot);
-    (*this)[bare] = {};
-    unused_.push_back(bare);
+    give_back(bare);
   }
 
   void clear() {
@@ -204,8 +203,7 @@ class NodeTable {
     unused_.pop_back();
     return bare;
   }
-  void drop_bare(NodeId bare, NodeId heir) {
-    move_continuations((*this)[bare], heir);
+  void give_back(NodeId bare) {
     (*this)[bare] = {};
     unused_.push_back(bare);
   }

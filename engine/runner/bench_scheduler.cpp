@@ -1,7 +1,5 @@
 #include "engine/runner/bench_scheduler.h"
 
-#include <ctime>
-
 #include "engine/runner/bench_clock.h"
 #include "engine/runner/bench_requests.h"
 #include "engine/runner/cost_runner.h"
@@ -12,12 +10,6 @@ namespace {
 
 constexpr int kBlockSize = 16, kVocab = 32000;
 constexpr int kNumPrefixes = 32, kPrefixTokens = 1024, kNumPriorities = 4;
-
-double thread_clock() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
 
 class Prompts {
  public:
@@ -106,7 +98,8 @@ Result<SchedulerBenchLine> run_policy(const SchedulerBenchOptions& options,
   CostRunner runner({}, kVocab, [](RequestId request, int place) {
     return static_cast<TokenId>((index(request) * 31 + place * 7 + 11) % kVocab);
   });
-  EngineCore core(config, runner, options.cpu_time ? Clock(thread_clock) : Clock(bench_clock));
+  EngineCore core(config, runner,
+                  options.cpu_time ? Clock(bench_thread_clock) : Clock(bench_clock));
   Prompts prompts(options);
   const auto step = [&]() -> Status {
     while (core.num_waiting() < options.num_waiting)

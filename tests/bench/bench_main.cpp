@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 
+#include "engine/model_host.h"
 #include "kernels/cpu/detect.h"
 #include "tests/bench/bench.h"
 
@@ -28,7 +28,7 @@ namespace {
 
 bool prepare(std::string& error) {
   Bench& b = bench();
-  if (const char* isa = std::getenv("QUIRE_CPU_ISA")) b.options.isa = isa;
+  b.options.isa = requested_isa();
   cpu::Isa isa = cpu::Isa::kScalar;
   if (!cpu::isa_named(b.options.isa, isa, error)) return false;
   b.kernels = &cpu::kernels_of(isa);
