@@ -20,7 +20,8 @@ struct MachineLimits {
   };
   std::string isa;
   int num_threads = 0;
-  Compute fma_gflop_s;  // float32, fused
+  Compute fma_gflop_s;   // float32, fused
+  Compute bf16_gflop_s;  // the same where the set multiplies BF16 as float32
   // Bytes, summed as the matrix kernels do for 4-bit weights: exactly, in 16 bits and then 32 where
   // the set has no instruction that goes to 32 at once.
   Compute int8_gop_s;

@@ -63,6 +63,7 @@ int bench_limits(int threads, bool as_json) {
     Json json = {{"isa", limits->isa},
                  {"threads", limits->num_threads},
                  {"fma_gflop_s", json_of(limits->fma_gflop_s)},
+                 {"bf16_gflop_s", json_of(limits->bf16_gflop_s)},
                  {"int8_gop_s", json_of(limits->int8_gop_s)},
                  {"read", Json::array()}};
     for (const auto& [bytes, gb_s] : limits->read)
@@ -74,6 +75,7 @@ int bench_limits(int threads, bool as_json) {
              fmt::format("{}, {} threads", limits->isa, limits->num_threads), "1 thread", "all");
   for (const auto& [title, unit, compute] :
        {std::tuple("float32 multiply-adds", "GFLOP/s", limits->fma_gflop_s),
+        std::tuple("BF16 multiply-adds", "GFLOP/s", limits->bf16_gflop_s),
         std::tuple("8-bit multiply-adds", "GOP/s", limits->int8_gop_s)})
     fmt::print("{:<21}  {:>9.1f} {:>9.1f} {}\n", title, compute.one_thread, compute.all_threads,
                unit);

@@ -26,16 +26,16 @@ bool has_f16c() {
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
 
-// AMX-TILE and AMX-INT8, and tile state among what XSAVE keeps (Intel SDM volume 1, 18.3).
+// AMX-TILE, -INT8 and -BF16, and tile state among what XSAVE keeps (Intel SDM volume 1, 18.3).
 bool cpu_has_tiles() {
-  constexpr unsigned kOsXsave = 1u << 27, kTile = 1u << 24, kInt8 = 1u << 25;
+  constexpr unsigned kOsXsave = 1u << 27, kNeeded = 1u << 24 | 1u << 25 | 1u << 22;
   constexpr unsigned kTileState = 3u << 17;
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kOsXsave) == 0) return false;
   unsigned low = 0, high = 0;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   if ((low & kTileState) != kTileState) return false;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kTile) != 0 && (d & kInt8) != 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kNeeded) == kNeeded;
 }
 
 // Linux keeps tile data for a process that asked (arch/x86/xstate in its documentation).

@@ -42,8 +42,10 @@ PackedFormat packed_format(DType dtype) {
 }
 
 std::size_t panel_bytes(DType dtype, std::int64_t cols) {
-  if (!is_quantised(dtype))
-    return static_cast<std::size_t>(cols) * kPanelRows * dtype_info(dtype).block_bytes;
+  if (!is_quantised(dtype)) {
+    const std::int64_t inputs = dtype == DType::kBF16 ? bf16_cols(cols) : cols;
+    return static_cast<std::size_t>(inputs) * kPanelRows * dtype_info(dtype).block_bytes;
+  }
   const PackedFormat format = packed_format(dtype);
   const std::int64_t inputs = std::int64_t{kBlock} * format.blocks_per_super();
   QUIRE_CHECK(cols % inputs == 0, cols, inputs);

@@ -4,11 +4,15 @@
 
 #include "kernels/dtype.h"
 
-// How quantised weights lie in memory once packed. A panel is 16 output rows. Per block of 32
-// inputs its 512 stored weights form 8 groups of 64 bytes, group g holding inputs 4g .. 4g+3 of
-// every row: byte 4 * row + k. Each group is one AVX-512 register (or two AVX2 ones) whose 32-bit
-// lanes are output rows, so a dot product of four inputs per row is one instruction and no lane is
-// ever summed with another.
+// How weights lie in memory once packed. A panel is 16 output rows.
+//
+// F32 and F16: input by input, [cols][16]. BF16: pairs of inputs, [bf16_cols(cols) / 2][16][2] with
+// zeros after the last input, so that 32 inputs are a tile of AMX as they lie there.
+//
+// Quantised types: per block of 32 inputs the 512 stored weights form 8 groups of 64 bytes, group g
+// holding inputs 4g .. 4g+3 of every row: byte 4 * row + k. Each group is one AVX-512 register (or
+// two AVX2 ones) whose 32-bit lanes are output rows, so a dot product of four inputs per row is one
+// instruction and no lane is ever summed with another.
 //
 // A stored weight narrower than a byte is spread over planes of 64-byte vectors:
 //   nibble plane   vector g % 4, shifted by 4 * (g / 4)     types of 4, 5 and 6 bits (low bits)
@@ -27,6 +31,7 @@ namespace quire::cpu {
 
 inline constexpr int kPanelRows = 16;
 inline constexpr int kBlock = 32;           // inputs sharing one activation scale
+inline constexpr int kBf16Step = 32;        // inputs BF16 kernels add up before adding to an output
 inline constexpr int kGroups = 8;           // of 4 inputs, in a block
 inline constexpr int kGroupBytes = 64;      // 16 rows x 4 inputs
 inline constexpr int kScaleAreaBytes = 32;  // of a K type's block
@@ -74,9 +79,14 @@ inline constexpr bool is_quantised(DType dtype) {
   return dtype >= DType::kQ4_0;
 }
 
+// Inputs of a row in BF16: whole steps.
+constexpr std::int64_t bf16_cols(std::int64_t cols) {
+  return (cols + kBf16Step - 1) / kBf16Step * kBf16Step;
+}
+
 // Of a quantised type.
 PackedFormat packed_format(DType dtype);
-// Bytes of a panel of `cols` inputs; plain types are stored as they are, [cols][16].
+// Bytes of a panel of `cols` inputs.
 std::size_t panel_bytes(DType dtype, std::int64_t cols);
 
 }  // namespace quire::cpu

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/attention_table.h"
+#include "kernels/cpu/format.h"
 #include "kernels/dtype.h"
 
 // The instruction-set dependent inner loops. Four tables exist (scalar, AVX2, AVX-512, AMX); all
@@ -14,8 +15,9 @@
 namespace quire::cpu {
 
 // Activation rows as matrix kernels read them. Quantised weights use 8-bit values in blocks of 32,
-// with x ~ scale * q and q = round(x * 127 / amax); plain weights use the floats.
-// All arrays but x can be read, whatever they hold there, up to kReadableRows past the last row.
+// with x ~ scale * q and q = round(x * 127 / amax); BF16 weights use x rounded to BF16, F16 and F32
+// weights x itself. All arrays but the floats can be read, whatever they hold there, up to
+// kReadableRows past the last row.
 inline constexpr int kReadableRows = 15;
 struct ActivationRows {
   int rows = 0;
@@ -25,13 +27,17 @@ struct ActivationRows {
   const float* scaled_sum = nullptr;        // [rows, cols / 32] scale * sum of q
   const std::int16_t (*sums)[2] = nullptr;  // [rows, cols / 32] sums of q 0-15 and q 16-31
   const float* x = nullptr;                 // [rows, cols]
+  const float* rounded = nullptr;           // [rows, cols] to BF16
+  const std::uint16_t* bf16 = nullptr;      // [rows, bf16_cols(cols)] the same, zeros after cols
 };
 
 // Rows [first, first + count) of `x`. Static: sources for several instruction sets compile it.
 static inline ActivationRows rows_of(ActivationRows x, int first, int count) {
-  const std::int64_t blocks = x.cols / 32;
+  const std::int64_t blocks = x.cols / kBlock;
   x.rows = count;
   if (x.x) x.x += first * x.cols;
+  if (x.rounded) x.rounded += first * x.cols;
+  if (x.bf16) x.bf16 += first * bf16_cols(x.cols);
   if (x.q) {
     x.q += first * x.cols;
     x.scale += first * blocks;
@@ -56,6 +62,9 @@ struct KernelTable {
   using PanelKernel = void (*)(const std::uint8_t* panel, const ActivationRows& x, float* out);
   PanelKernel panel[kNumDTypes];
   void (*quantise_row)(const float* x, std::int64_t cols, const QuantisedRow& out);
+  // rounded = x rounded to the nearest BF16, ties to even; may be x.
+  void (*round_row)(const float* x, std::int64_t cols, float* rounded);
+  bool reads_bf16;  // whether panel kernels read ActivationRows::bf16; else it may be null
   // out = x / sqrt(mean(x^2) + eps) * weight; out may be x.
   void (*rms_norm)(const float* x, const float* weight, float eps, std::int64_t count, float* out);
   // out[i] = act(gate[i]) * up[i]; count is a multiple of 16.
@@ -63,10 +72,12 @@ struct KernelTable {
   void (*gelu_mul)(const float* gate, const float* up, float* out, std::int64_t count);
   void (*exp)(const float* x, float* out, std::int64_t count);  // count a multiple of 16; for tests
   // For measuring the machine: float32 multiply-adds, `flops_per_round` operations a round; sums of
-  // products of bytes as the matrix kernels form them, `int8_ops_per_round` a round; and reading
-  // `count` floats, a multiple of 64, in order.
+  // products of BF16 where that is another instruction, else null, and of bytes, as the matrix
+  // kernels form them; and reading `count` floats, a multiple of 64, in order.
   int flops_per_round;
   float (*burn_fma)(std::int64_t rounds);
+  int bf16_flops_per_round;
+  float (*burn_bf16)(std::int64_t rounds);
   int int8_ops_per_round;
   std::int32_t (*burn_int8)(std::int64_t rounds);
   float (*read_sum)(const float* data, std::int64_t count);

@@ -14,7 +14,7 @@ constexpr KernelTable table_of_lanes(const char* name, const AttentionKernels& a
   table.attention = &attention;
   table.panel[static_cast<int>(DType::kF32)] = PlainPanel<PlainF32>::run;
   table.panel[static_cast<int>(DType::kF16)] = PlainPanel<PlainF16>::run;
-  table.panel[static_cast<int>(DType::kBF16)] = PlainPanel<PlainBF16>::run;
+  table.panel[static_cast<int>(DType::kBF16)] = Bf16Panel::run;
   table.panel[static_cast<int>(DType::kQ4_0)] = QuantisedPanel<kPackedQ4_0>::run;
   table.panel[static_cast<int>(DType::kQ4_1)] = QuantisedPanel<kPackedQ4_1>::run;
   table.panel[static_cast<int>(DType::kQ5_0)] = QuantisedPanel<kPackedQ5_0>::run;
@@ -29,6 +29,7 @@ constexpr KernelTable table_of_lanes(const char* name, const AttentionKernels& a
   table.panel[static_cast<int>(DType::kIQ4_XS)] = QuantisedPanel<kPackedIQ4_XS>::run;
   table.panel[static_cast<int>(DType::kMXFP4)] = QuantisedPanel<kPackedMXFP4>::run;
   table.quantise_row = quantise_row;
+  table.round_row = round_row;
   table.rms_norm = rms_norm_row;
   table.silu_mul = silu_mul_row;
   table.gelu_mul = gelu_mul_row;

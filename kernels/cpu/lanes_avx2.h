@@ -44,6 +44,14 @@ struct Lanes {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
   }
   static QUIRE_INLINE Lanes load_bf16(const std::uint16_t* p) { return {widen(p), widen(p + 8)}; }
+  static QUIRE_INLINE __m256 of_pairs(const std::uint8_t* p, int which) {
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    return _mm256_castsi256_ps(which == 0 ? _mm256_slli_epi32(bits, 16)
+                                          : _mm256_and_si256(bits, _mm256_set1_epi32(-0x10000)));
+  }
+  static QUIRE_INLINE Lanes load_bf16_of_pairs(const std::uint8_t* p, int which) {
+    return {of_pairs(p, which), of_pairs(p + 32, which)};
+  }
   static QUIRE_INLINE Lanes load_half(const std::uint8_t* p) {
     const auto* halves = reinterpret_cast<const __m128i*>(p);
     return {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
@@ -132,6 +140,18 @@ QUIRE_INLINE std::uint32_t largest_magnitude(const Lanes& a, const Lanes& b) {
   x = _mm_max_epi32(x, _mm_shuffle_epi32(x, 0x4e));
   x = _mm_max_epi32(x, _mm_shuffle_epi32(x, 0xb1));
   return static_cast<std::uint32_t>(_mm_cvtsi128_si32(x));
+}
+QUIRE_INLINE __m256 rounded_to_bf16(__m256 x) {
+  const __m256i bits = _mm256_castps_si256(x), upper = _mm256_set1_epi32(-0x10000);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i nearest = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+  const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+  const __m256 is_nan = _mm256_cmp_ps(x, x, _CMP_UNORD_Q);
+  return _mm256_castsi256_ps(
+      _mm256_and_si256(_mm256_blendv_epi8(nearest, quiet, _mm256_castps_si256(is_nan)), upper));
+}
+QUIRE_INLINE Lanes rounded_to_bf16(const Lanes& x) {
+  return {rounded_to_bf16(x.lo), rounded_to_bf16(x.hi)};
 }
 QUIRE_INLINE void store_bytes(const Ints& x, std::int8_t* p) {
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.lo, x.hi), 0xd8);

@@ -50,6 +50,11 @@ struct Lanes {
   static QUIRE_INLINE Lanes load_bf16(const std::uint16_t* p) {
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load16(p)), 16))};
   }
+  static QUIRE_INLINE Lanes load_bf16_of_pairs(const std::uint8_t* p, int which) {
+    const __m512i bits = _mm512_loadu_si512(p);
+    return {_mm512_castsi512_ps(which == 0 ? _mm512_slli_epi32(bits, 16)
+                                           : _mm512_and_si512(bits, _mm512_set1_epi32(-0x10000)))};
+  }
   static QUIRE_INLINE Lanes load_half(const std::uint8_t* p) {
     return {_mm512_cvtph_ps(load16(p))};
   }
@@ -122,6 +127,15 @@ QUIRE_INLINE std::uint32_t largest_magnitude(const Lanes& a, const Lanes& b) {
   x = _mm_max_epi32(x, _mm_shuffle_epi32(x, 0x4e));
   x = _mm_max_epi32(x, _mm_shuffle_epi32(x, 0xb1));
   return static_cast<std::uint32_t>(_mm_cvtsi128_si32(x));
+}
+QUIRE_INLINE Lanes rounded_to_bf16(const Lanes& x) {
+  const __m512i bits = _mm512_castps_si512(x.v);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i nearest = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+  const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
+  const __mmask16 is_nan = _mm512_cmp_ps_mask(x.v, x.v, _CMP_UNORD_Q);
+  return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_mask_blend_epi32(is_nan, nearest, quiet),
+                                               _mm512_set1_epi32(-0x10000)))};
 }
 QUIRE_INLINE void store_bytes(const Ints& x, std::int8_t* p) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(x.v));

@@ -47,6 +47,16 @@ struct Lanes {
     for (int i = 0; i < 16; ++i) r.v[i] = bf16_to_float(p[i]);
     return r;
   }
+  // The first or the second of 16 pairs.
+  static Lanes load_bf16_of_pairs(const std::uint8_t* p, int which) {
+    Lanes r;
+    for (int i = 0; i < 16; ++i) {
+      std::uint16_t bits;
+      std::memcpy(&bits, p + 4 * i + 2 * which, 2);
+      r.v[i] = bf16_to_float(bits);
+    }
+    return r;
+  }
   static Lanes load_half(const std::uint8_t* p) {
     Lanes r;
     for (int i = 0; i < 16; ++i) {
@@ -157,6 +167,11 @@ inline std::uint32_t largest_magnitude(const Lanes& a, const Lanes& b) {
       if (bits > largest) largest = bits;
     }
   return largest;
+}
+// The nearest BF16 numbers, ties to even.
+inline Lanes rounded_to_bf16(Lanes x) {
+  for (float& lane : x.v) lane = bf16_to_float(float_to_bf16(lane));
+  return x;
 }
 // Values in [-128, 127].
 inline void store_bytes(const Ints& ints, std::int8_t* p) {

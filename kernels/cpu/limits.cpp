@@ -111,6 +111,9 @@ std::optional<MachineLimits> measure_limits(const LimitsOptions& options, std::s
   limits.isa = kernels.name;
   limits.num_threads = meter.num_threads();
   limits.fma_gflop_s = meter.compute(kernels.burn_fma, kernels.flops_per_round);
+  limits.bf16_gflop_s = kernels.burn_bf16
+                            ? meter.compute(kernels.burn_bf16, kernels.bf16_flops_per_round)
+                            : limits.fma_gflop_s;
   limits.int8_gop_s = meter.compute(kernels.burn_int8, kernels.int8_ops_per_round);
   for (const std::size_t bytes : kWorkingSets)
     if (bytes <= options.most_bytes) limits.read.push_back(meter.read(bytes));

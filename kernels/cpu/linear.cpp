@@ -1,5 +1,6 @@
 #include "kernels/cpu/linear.h"
 
+#include <bit>
 #include <cstring>
 
 #include "kernels/check.h"
@@ -15,22 +16,8 @@ constexpr int kItemsPerThread = 6;
 
 }  // namespace
 
-void Linear::reserve(const CpuMatrix& weight, int rows, bool normed) {
-  QUIRE_CHECK(weight.packed(), weight.rows(), weight.cols());
-  const std::size_t values = static_cast<std::size_t>(rows) * weight.cols();
-  prepared_ = {};
-  prepared_.rows = rows;
-  prepared_.cols = weight.cols();
-  quantised_ = weight.needs_quantised();
-  tiles_.reserve(static_cast<std::size_t>(pool_.num_threads()) * 2 * kMaxRows * kPanelRows *
-                 sizeof(float));
-  // Rows that are only quantised pass through one row of floats per thread.
-  const std::size_t floats = weight.needs_floats()
-                                 ? values
-                                 : static_cast<std::size_t>(pool_.num_threads()) * weight.cols();
-  if (normed || weight.needs_floats()) floats_.reserve(floats * sizeof(float));
-  if (!quantised_) return;
-  const std::size_t readable = static_cast<std::size_t>(rows + kReadableRows) * weight.cols();
+void Linear::reserve_quantised(int rows, std::int64_t cols) {
+  const std::size_t readable = static_cast<std::size_t>(rows + kReadableRows) * cols;
   const std::size_t blocks = readable / kBlock;
   q_.reserve(readable);
   scales_.reserve(blocks * sizeof(float));
@@ -42,29 +29,71 @@ void Linear::reserve(const CpuMatrix& weight, int rows, bool normed) {
   prepared_.sums = sums_.as<std::int16_t[2]>();
 }
 
+void Linear::reserve(const CpuMatrix& weight, int rows) {
+  QUIRE_CHECK(weight.packed(), weight.rows(), weight.cols());
+  const std::int64_t cols = weight.cols();
+  const std::size_t floats = static_cast<std::size_t>(rows) * cols * sizeof(float);
+  const auto threads = static_cast<std::size_t>(pool_.num_threads());
+  prepared_ = {};
+  prepared_.rows = rows;
+  prepared_.cols = cols;
+  tiles_.reserve(threads * 2 * kMaxRows * kPanelRows * sizeof(float));
+  normed_.reserve(threads * cols * sizeof(float));
+  if (weight.needs_floats()) {
+    floats_.reserve(floats);
+    prepared_.x = floats_.as<float>();
+  }
+  if (weight.needs_rounded()) {
+    rounded_.reserve(floats);
+    prepared_.rounded = rounded_.as<float>();
+    if (kernels_.reads_bf16) {
+      bf16_.reserve(static_cast<std::size_t>(rows + kReadableRows) * bf16_cols(cols) *
+                    sizeof(std::uint16_t));
+      prepared_.bf16 = bf16_.as<std::uint16_t>();
+    }
+  }
+  if (weight.needs_quantised()) reserve_quantised(rows, cols);
+}
+
+void Linear::quantise(const float* values, int row) {
+  const std::int64_t cols = prepared_.cols, block = row * (cols / kBlock);
+  kernels_.quantise_row(values, cols,
+                        {q_.as<std::int8_t>() + row * cols, scales_.as<float>() + block,
+                         scaled_sums_.as<float>() + block, sums_.as<std::int16_t[2]>() + block});
+}
+
+void Linear::round(const float* values, int row) {
+  const std::int64_t cols = prepared_.cols, padded = bf16_cols(cols);
+  float* rounded = rounded_.as<float>() + row * cols;
+  kernels_.round_row(values, cols, rounded);
+  if (!prepared_.bf16) return;
+  std::uint16_t* bits = bf16_.as<std::uint16_t>() + row * padded;
+  for (std::int64_t i = 0; i < cols; ++i)
+    bits[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(rounded[i]) >> 16);
+  std::fill(bits + cols, bits + padded, std::uint16_t{0});
+}
+
 void Linear::prepare_row(const float* source, int row, const float* norm_weight, float eps,
-                         float* normed) const {
-  const std::int64_t cols = prepared_.cols, blocks = cols / kBlock;
-  if (norm_weight)
+                         int thread) {
+  const std::int64_t cols = prepared_.cols;
+  float* kept = prepared_.x ? floats_.as<float>() + row * cols : nullptr;
+  const float* values = source;
+  if (norm_weight) {
+    float* normed = kept ? kept : normed_.as<float>() + thread * cols;
     kernels_.rms_norm(source, norm_weight, eps, cols, normed);
-  else if (prepared_.x)
-    std::memcpy(normed, source, cols * sizeof(float));
-  if (!quantised_) return;
-  const QuantisedRow target{const_cast<std::int8_t*>(prepared_.q) + row * cols,
-                            const_cast<float*>(prepared_.scale) + row * blocks,
-                            const_cast<float*>(prepared_.scaled_sum) + row * blocks,
-                            const_cast<std::int16_t(*)[2]>(prepared_.sums) + row * blocks};
-  kernels_.quantise_row(norm_weight ? normed : source, cols, target);
+    values = normed;
+  } else if (kept) {
+    std::memcpy(kept, source, cols * sizeof(float));
+  }
+  if (prepared_.q) quantise(values, row);
+  if (prepared_.rounded) round(values, row);
 }
 
 void Linear::prepare(const RowSource& source, const CpuMatrix& weight, const float* norm_weight,
                      float eps) {
-  reserve(weight, source.count, norm_weight != nullptr);
-  const bool keep_floats = weight.needs_floats();
-  if (keep_floats) prepared_.x = floats_.as<float>();
+  reserve(weight, source.count);
   const auto prepare_one = [&](int row, int thread) {
-    float* normed = floats_.as<float>() + (keep_floats ? row : thread) * weight.cols();
-    prepare_row(source.row(row), row, norm_weight, eps, normed);
+    prepare_row(source.row(row), row, norm_weight, eps, thread);
   };
   if (source.count * weight.cols() < kSerialValues)
     for (int row = 0; row < source.count; ++row) prepare_one(row, 0);
@@ -77,7 +106,7 @@ Linear::Plan Linear::plan_of(const CpuMatrix& weight, std::int64_t outputs) cons
   plan.outputs = outputs;
   plan.rows = prepared_.rows;
   plan.columns = (outputs + kPanelRows - 1) / kPanelRows;
-  const std::size_t row_size = weight.cols() * (quantised_ ? 1 : sizeof(float));
+  const std::size_t row_size = weight.cols() * (prepared_.q ? 1 : sizeof(float));
   const auto fitting = static_cast<int>(std::min<std::size_t>(kActivationBytes / row_size, 4096));
   plan.block_rows = std::clamp(fitting / 16 * 16, 16, kMaxRows);
   plan.row_blocks = (plan.rows + plan.block_rows - 1) / plan.block_rows;

@@ -90,18 +90,21 @@ class Linear {
                float* tile) const;
   void panel(const CpuMatrix::Part& part, std::int64_t index, int first, int rows,
              float* tile) const;
-  void reserve(const CpuMatrix& weight, int rows, bool normed);
-  void prepare_row(const float* source, int row, const float* norm_weight, float eps,
-                   float* normed) const;
+  void reserve(const CpuMatrix& weight, int rows);
+  void reserve_quantised(int rows, std::int64_t cols);
+  void prepare_row(const float* source, int row, const float* norm_weight, float eps, int thread);
+  void quantise(const float* values, int row);
+  void round(const float* values, int row);
   float* tiles(int thread) {
     return tiles_.as<float>() + static_cast<std::size_t>(thread) * 2 * kMaxRows * kPanelRows;
   }
 
   const KernelTable& kernels_;
   ThreadPool& pool_;
-  ActivationRows prepared_;
-  bool quantised_ = false;  // what prepared_ holds
-  AlignedBytes q_, scales_, scaled_sums_, sums_, floats_, tiles_;
+  ActivationRows prepared_;  // of what the weights need, the arrays below
+  AlignedBytes q_, scales_, scaled_sums_, sums_, rounded_, bf16_, floats_;
+  AlignedBytes normed_;  // [threads, cols] for rows whose floats are not kept
+  AlignedBytes tiles_;
 };
 
 }  // namespace quire::cpu

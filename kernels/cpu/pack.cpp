@@ -66,10 +66,13 @@ void pack_quantised_row(DType dtype, const std::uint8_t* source, std::int64_t co
   }
 }
 
-void pack_plain_row(std::size_t element, const std::uint8_t* source, std::int64_t cols, int row,
-                    std::uint8_t* panel) {
-  for (std::int64_t c = 0; c < cols; ++c)
-    std::memcpy(panel + (c * kPanelRows + row) * element, source + c * element, element);
+// `group` inputs of an output lie next to each other.
+void pack_plain_row(std::size_t element, int group, const std::uint8_t* source, std::int64_t cols,
+                    int row, std::uint8_t* panel) {
+  for (std::int64_t c = 0; c < cols; ++c) {
+    const std::int64_t at = (c / group * kPanelRows + row) * group + c % group;
+    std::memcpy(panel + at * element, source + c * element, element);
+  }
 }
 
 }  // namespace
@@ -84,7 +87,8 @@ void pack_panel(const MatrixView& source, std::int64_t panel, std::uint8_t* targ
     if (is_quantised(source.dtype))
       pack_quantised_row(source.dtype, bytes, source.cols, row, target);
     else
-      pack_plain_row(dtype_info(source.dtype).block_bytes, bytes, source.cols, row, target);
+      pack_plain_row(dtype_info(source.dtype).block_bytes, source.dtype == DType::kBF16 ? 2 : 1,
+                     bytes, source.cols, row, target);
   }
 }
 

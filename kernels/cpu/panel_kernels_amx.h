@@ -1,8 +1,9 @@
 #pragma once
 
-// A panel of 16 output rows times 16 activation rows at a time, the integer dot products on AMX
-// tiles. Include after lanes_avx512.h, panel_kernels.h and the tiles. The order of every output is
-// the one panel_kernels.h states, so the bits are too.
+// A panel of 16 output rows times 16 activation rows at a time, the products on AMX tiles: exact
+// integers of quantised weights, which AVX-512 scales and adds, and sums of BF16 weights. Include
+// after lanes_avx512.h, panel_kernels.h and the tiles. The order of every output is the one
+// panel_kernels.h states, so the bits are too.
 namespace quire::cpu {
 namespace {
 
@@ -178,6 +179,59 @@ inline void tiled_panel(const std::uint8_t* panel, const ActivationRows& x, floa
       const ActivationRows rows = rows_of(x, row, x.rows - row < 16 ? x.rows - row : 16);
       multiply_chunk<F>(chunk, count, from_block(rows, b), b == 0, out + row * kPanelRows);
     }
+  }
+}
+
+// ---- BF16. A panel's step of 32 inputs is a tile as it lies there; no rescaling, so the sums stay
+// in their tiles over all inputs.
+
+inline constexpr int kBf16Sums = 6, kBf16Rows = 6, kBf16Weights = 7;  // sums: tiles 0 to 5
+
+constexpr TileConfig full_tiles() {
+  TileConfig config;
+  for (int tile = 0; tile < kTileRegisters; ++tile) config.set(tile);
+  return config;
+}
+
+// Tiles * 16 rows from the first of `x` on; out holds x.rows of them.
+template <int Tiles>
+inline void multiply_bf16(const std::uint8_t* panel, const ActivationRows& x, float* out) {
+  const std::int64_t stride = bf16_cols(x.cols);
+  unrolled<Tiles>([](auto t) { tile_zero<t>(); });
+  for (std::int64_t k = 0; k < stride; k += kBf16Step, panel += kBf16StepBytes) {
+    if constexpr (Tiles == 1)
+      for (int line = 0; line < kBf16StepBytes; line += 64)
+        __builtin_prefetch(panel + kPrefetchBytes + line);
+    tile_load<kBf16Weights>(panel, kTileRowBytes);
+    unrolled<Tiles>([&](auto t) __attribute__((always_inline)) {
+      tile_load<kBf16Rows>(x.bf16 + t * 16 * stride + k, stride * 2);
+      tile_dot_bf16<t, kBf16Rows, kBf16Weights>();
+    });
+  }
+  unrolled<Tiles>([&](auto t) __attribute__((always_inline)) {
+    constexpr int kRowBytes = kPanelRows * sizeof(float);
+    const int rows = x.rows - t * 16;
+    float* target = out + t * 16 * kPanelRows;
+    if (rows >= 16) {
+      tile_store<t>(target, kRowBytes);
+    } else {
+      alignas(64) float sums[16 * kPanelRows];
+      tile_store<t>(sums, kRowBytes);
+      __builtin_memcpy(target, sums, static_cast<std::size_t>(rows) * kRowBytes);
+    }
+  });
+}
+
+// All rows of `x`.
+template <int Tiles = kBf16Sums>
+inline void tiled_bf16_panel(const std::uint8_t* panel, ActivationRows x, float* out) {
+  if constexpr (Tiles > 0) {
+    for (; x.rows > (Tiles - 1) * 16; out += Tiles * 16 * kPanelRows) {
+      multiply_bf16<Tiles>(panel, x, out);
+      if (x.rows <= Tiles * 16) return;
+      x = rows_of(x, Tiles * 16, x.rows - Tiles * 16);
+    }
+    tiled_bf16_panel<Tiles - 1>(panel, x, out);
   }
 }
 

@@ -94,6 +94,13 @@ inline void quantise_row(const float* x, std::int64_t cols, const QuantisedRow& 
     quantise_block(x + block * kBlock, block, out);
 }
 
+inline void round_row(const float* x, std::int64_t cols, float* rounded) {
+  const std::int64_t whole = cols / 16 * 16;
+  for (std::int64_t i = 0; i < whole; i += 16)
+    rounded_to_bf16(Lanes::load(x + i)).store(rounded + i);
+  store_some(rounded_to_bf16(load_some(x + whole, cols - whole)), rounded + whole, cols - whole);
+}
+
 inline void silu_mul_row(const float* gate, const float* up, float* out, std::int64_t count) {
   const Lanes one = Lanes::set(1.0f);
   for (std::int64_t i = 0; i < count; i += 16) {

@@ -16,23 +16,35 @@ constexpr std::int64_t kCols = 5 * 256;
 constexpr int kRowCounts[] = {29, 18};
 constexpr int kMostRows = 29;
 
-// Random packed bytes are a valid panel of any type once the halves in it are finite.
+// What no weight is: infinite, not a number, so small that it counts as zero.
+std::uint16_t random_half(std::mt19937& random) {
+  return static_cast<std::uint16_t>(0x2000 + (random() & 0x8fff));
+}
+std::uint16_t random_bf16(std::mt19937& random) {
+  return static_cast<std::uint16_t>(0x3800 + (random() & 0x87ff));
+}
+
+// Random packed bytes are a valid panel of any quantised type once the halves in it are finite.
 std::vector<std::uint8_t> random_panel(DType dtype, std::mt19937& random) {
-  const PackedFormat format = packed_format(dtype);
   std::vector<std::uint8_t> panel(panel_bytes(dtype, kCols));
+  const bool bf16 = dtype == DType::kBF16;
+  const PackedFormat format = bf16 ? PackedFormat{} : packed_format(dtype);
+  const std::size_t stride = bf16 ? 2 : format.super_bytes(),
+                    header = bf16 ? 2 : format.header_bytes();
   for (std::uint8_t& byte : panel) byte = static_cast<std::uint8_t>(random());
-  for (std::size_t at = 0; at < panel.size(); at += format.super_bytes())
-    for (int i = 0; i < format.header_bytes(); i += 2) {
-      const auto bits = static_cast<std::uint16_t>(0x2000 + (random() & 0x8fff));
+  for (std::size_t at = 0; at < panel.size(); at += stride)
+    for (std::size_t i = 0; i < header; i += 2) {
+      const std::uint16_t bits = bf16 ? random_bf16(random) : random_half(random);
       std::memcpy(panel.data() + at + i, &bits, 2);
     }
   return panel;
 }
 
 struct Rows {
-  std::vector<float> scale, scaled_sum;
+  std::vector<float> scale, scaled_sum, rounded;
   std::vector<std::int8_t> q;
   std::vector<std::int16_t> sums;
+  std::vector<std::uint16_t> bf16;
 
   explicit Rows(std::mt19937& random) {
     constexpr std::size_t kValues = (kMostRows + kReadableRows) * kCols;
@@ -43,17 +55,23 @@ struct Rows {
     scaled_sum.resize(kValues / kBlock);
     sums.resize(2 * (kValues / kBlock));
     scalar_kernels().quantise_row(x.data(), static_cast<std::int64_t>(kValues),
-                                  {q.data(), scale.data(), scaled_sum.data(),
-                                   reinterpret_cast<std::int16_t(*)[2]>(sums.data())});
+                                  {q.data(), scale.data(), scaled_sum.data(), pairs()});
+    rounded.resize(kValues);
+    scalar_kernels().round_row(x.data(), static_cast<std::int64_t>(kValues), rounded.data());
+    for (const float value : rounded) bf16.push_back(float_to_bf16(value));
   }
-  ActivationRows view(int rows) const {
-    return {rows,
-            kCols,
-            q.data(),
-            scale.data(),
-            scaled_sum.data(),
-            reinterpret_cast<const std::int16_t(*)[2]>(sums.data()),
-            nullptr};
+  std::int16_t (*pairs())[2] { return reinterpret_cast<std::int16_t(*)[2]>(sums.data()); }
+  ActivationRows view(int count) {
+    ActivationRows rows;
+    rows.rows = count;
+    rows.cols = kCols;
+    rows.q = q.data();
+    rows.scale = scale.data();
+    rows.scaled_sum = scaled_sum.data();
+    rows.sums = pairs();
+    rows.rounded = rounded.data();
+    rows.bf16 = bf16.data();
+    return rows;
   }
 };
 
@@ -62,11 +80,12 @@ struct Rows {
 bool gives_the_scalar_bits(const KernelTable& table) {
   const FlushDenormals flush;
   std::mt19937 random(1);
-  const Rows x(random);
+  Rows x(random);
   bool same = true;
   for (int type = 0; type < kNumDTypes; ++type) {
-    if (!is_quantised(static_cast<DType>(type))) continue;
-    const std::vector<std::uint8_t> panel = random_panel(static_cast<DType>(type), random);
+    const auto dtype = static_cast<DType>(type);
+    if (!is_quantised(dtype) && dtype != DType::kBF16) continue;
+    const std::vector<std::uint8_t> panel = random_panel(dtype, random);
     float expected[kMostRows * kPanelRows], found[kMostRows * kPanelRows];
     scalar_kernels().panel[type](panel.data(), x.view(kMostRows), expected);
     for (const int rows : kRowCounts) {

@@ -14,7 +14,9 @@ CpuMatrix::CpuMatrix(std::span<const MatrixView> parts) {
   cols_ = parts.front().cols;
   for (const MatrixView& view : parts) {
     QUIRE_CHECK(view.cols == cols_ && view.rows > 0 && view.cols > 0, view.cols, cols_, view.rows);
-    (is_quantised(view.dtype) ? needs_quantised_ : needs_floats_) = true;
+    (is_quantised(view.dtype)     ? needs_quantised_
+     : view.dtype == DType::kBF16 ? needs_rounded_
+                                  : needs_floats_) = true;
     Part& part = parts_.emplace_back();
     part.source = view;
     part.first_row = rows_;

@@ -36,12 +36,14 @@ class CpuMatrix final : public Matrix {
   const std::vector<Part>& parts() const { return parts_; }
   const Part& part_of(std::int64_t row) const;
   bool packed() const { return parts_.front().panels != nullptr; }
-  bool needs_quantised() const { return needs_quantised_; }  // some part has a quantised type
-  bool needs_floats() const { return needs_floats_; }        // some part has a plain type
+  // Whether some part has weights of a quantised type, of BF16, of F16 or F32.
+  bool needs_quantised() const { return needs_quantised_; }
+  bool needs_rounded() const { return needs_rounded_; }
+  bool needs_floats() const { return needs_floats_; }
 
  private:
   std::int64_t rows_ = 0, cols_ = 0;
-  bool needs_quantised_ = false, needs_floats_ = false;
+  bool needs_quantised_ = false, needs_rounded_ = false, needs_floats_ = false;
   std::vector<Part> parts_;
 };
 

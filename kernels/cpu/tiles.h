@@ -9,6 +9,8 @@
 //   tile_load<T>(base, stride), tile_store<T>(base, stride)   rows `stride` bytes apart
 //   tile_zero<T>()
 //   tile_dot<C, A, B>()   C[m][n] += sum over k of A[m][k] * B[k / 4][4 * n + k % 4], signed bytes
+//   tile_dot_bf16<C, A, B>()   the same of BF16 pairs, B[k / 2][2 * n + k % 2], floats as
+//                              panel_kernels.h says
 namespace quire::cpu {
 
 inline constexpr int kTileRegisters = 8;
@@ -23,7 +25,7 @@ struct alignas(64) TileConfig {
   std::uint16_t row_bytes[16] = {};  // a tile each, at most kTileRowBytes
   std::uint8_t rows[16] = {};        // at most kTileRowsMost
 
-  constexpr void set(int tile, int num_rows, int bytes) {
+  constexpr void set(int tile, int num_rows = kTileRowsMost, int bytes = kTileRowBytes) {
     rows[tile] = static_cast<std::uint8_t>(num_rows);
     row_bytes[tile] = static_cast<std::uint16_t>(bytes);
   }

@@ -26,11 +26,12 @@ struct Work {
   double bytes = 0;             // read and written
   std::size_t working_set = 0;  // bytes that come round again, which tells where they are read from
   double flops = 0;             // float32; a multiply-add is two
+  double bf16_flops = 0;
   double int8_ops = 0;
 };
 
 // Prints bytes and operations a second, and `of_limit`: the time the limits allow for the slowest
-// of bytes, float32 and 8-bit operations, divided by the time taken. Benchmarks use real time.
+// of bytes and operations, divided by the time taken. Benchmarks use real time.
 void report(benchmark::State& state, const Work& work, const MachineLimits& limits);
 
 }  // namespace quire::test

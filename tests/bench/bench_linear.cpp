@@ -39,7 +39,9 @@ Work work_of(DType dtype, const Matrix& matrix, int rows, std::size_t working_se
   Work work;
   work.bytes = static_cast<double>(matrix.bytes()) + 4 * values;
   work.working_set = working_set;
-  (cpu::is_quantised(dtype) ? work.int8_ops : work.flops) = ops;
+  (cpu::is_quantised(dtype) ? work.int8_ops
+   : dtype == DType::kBF16  ? work.bf16_flops
+                            : work.flops) = ops;
   return work;
 }
 

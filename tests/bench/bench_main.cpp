@@ -14,9 +14,10 @@ Bench& bench() {
 
 void report(benchmark::State& state, const Work& work, const MachineLimits& limits) {
   using benchmark::Counter;
-  const double ops = work.flops + work.int8_ops;
+  const double ops = work.flops + work.bf16_flops + work.int8_ops;
   const double seconds = std::max({work.bytes / limits.read_gb_s(work.working_set),
                                    work.flops / limits.fma_gflop_s.all_threads,
+                                   work.bf16_flops / limits.bf16_gflop_s.all_threads,
                                    work.int8_ops / limits.int8_gop_s.all_threads}) *
                          1e-9;
   state.counters["bytes"] = Counter(work.bytes, Counter::kIsIterationInvariantRate);
@@ -45,8 +46,9 @@ bool prepare(std::string& error) {
 }
 
 void print_limits(const MachineLimits& limits) {
-  std::printf("%s, %d threads: %.0f GFLOP/s float32, %.0f GOP/s 8-bit; reading", limits.isa.c_str(),
-              limits.num_threads, limits.fma_gflop_s.all_threads, limits.int8_gop_s.all_threads);
+  std::printf("%s, %d threads: %.0f GFLOP/s float32, %.0f BF16, %.0f GOP/s 8-bit; reading",
+              limits.isa.c_str(), limits.num_threads, limits.fma_gflop_s.all_threads,
+              limits.bf16_gflop_s.all_threads, limits.int8_gop_s.all_threads);
   for (const auto& [bytes, gb_s] : limits.read) std::printf(" %zu MiB %.1f", bytes >> 20, gb_s);
   std::printf(" GB/s\n");
 }

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <functional>
 
+#include "kernels/cpu/format.h"
 #include "tests/kernels/kernel_fixtures.h"
 #include "tests/support/test_main.h"
 
@@ -19,7 +20,7 @@ struct Config {
 
 std::vector<Config> cpu_configs() {
   std::vector<Config> configs;
-  for (const char* isa : {"scalar", "avx2", "avx512"}) {
+  for (const char* isa : {"scalar", "avx2", "avx512", "amx"}) {
     BackendOptions options;
     options.isa = isa;
     options.num_threads = 2;
@@ -54,9 +55,9 @@ Step flat_step(int rows) {
 }
 
 // How far a linear map of `cols` inputs may be from float32: half an activation step per input,
-// amax / 254 in its block, plus float rounding.
+// amax / 254 in its block (BF16: 2^-9 of the input), plus float rounding.
 struct Bound {
-  bool quantised;
+  DType dtype;
   std::vector<float> weights;  // decoded [rows, cols]
   std::int64_t cols;
 
@@ -70,8 +71,9 @@ struct Bound {
         amax = std::max(amax, static_cast<double>(std::abs(x[k])));
         sum += std::abs(row[k]);
         magnitude += std::abs(x[k]) * (std::abs(row[k]) + 0.5);
+        if (dtype == DType::kBF16) total += 0x1.01p-9 * std::abs(x[k] * row[k]);
       }
-      if (quantised) total += 1.0001 * amax / 254 * sum;
+      if (cpu::is_quantised(dtype)) total += 1.0001 * amax / 254 * sum;
     }
     return total + magnitude * 0x1p-23 * (static_cast<double>(cols) / 4 + 16);
   }
@@ -129,7 +131,7 @@ void TestBackendOps::linearStaysWithinItsBound() {
   for (const DType dtype : all_dtypes()) {
     const std::int64_t block = dtype_info(dtype).block_elements;
     const StoredMatrix weight(dtype, 37, block == 1 ? 90 : block == 32 ? 96 : 256, random);
-    const Bound bound{block > 1, weight.decoded(), weight.cols};
+    const Bound bound{dtype, weight.decoded(), weight.cols};
     const Rows input = random.normals(5 * weight.cols);
     const std::vector<float> bias = random.normals(weight.rows);
     const Rows expected = linear_add_rows(*reference, weight, input, &bias);
@@ -151,7 +153,7 @@ void TestBackendOps::linearStaysWithinItsBound() {
 
 void TestBackendOps::everyInstructionSetAndThreadCountGivesTheSameBits() {
   Random random(11);
-  for (const DType dtype : {DType::kQ4_1, DType::kQ6_K, DType::kF16}) {
+  for (const DType dtype : {DType::kQ4_1, DType::kQ6_K, DType::kF16, DType::kBF16}) {
     const StoredMatrix weight(dtype, 75, 256, random);
     const Rows input = random.normals(23 * 256);
     const Rows expected =
@@ -219,7 +221,7 @@ void TestBackendOps::normGateUpMatchesTheReference() {
 void TestBackendOps::normQkvStacksPartsOfDifferentTypes() {
   Random random(14);
   const StoredMatrix q(DType::kQ4_K, 40, 256, random), k(DType::kF16, 24, 256, random),
-      v(DType::kQ6_K, 24, 256, random);
+      v(DType::kBF16, 24, 256, random);
   const MatrixView parts[] = {q.view(), k.view(), v.view()};
   const Rows input = random.normals(4 * 256);
   const std::vector<float> norm(256, 1.0f), bias = random.normals(88);
@@ -239,7 +241,7 @@ void TestBackendOps::normQkvStacksPartsOfDifferentTypes() {
     for (std::size_t i = 0; i < actual.size(); ++i) {
       const int output = static_cast<int>(i % 88);
       const StoredMatrix& part = output < 40 ? q : output < 64 ? k : v;
-      const Bound bound{part.dtype != DType::kF16, part.decoded(), 256};
+      const Bound bound{part.dtype, part.decoded(), 256};
       const Rows x = normalised(input.data() + i / 88 * 256, norm);
       const int row = output < 40 ? output : output < 64 ? output - 40 : output - 64;
       QVERIFY(std::abs(actual[i] - expected[i]) <= bound.of(x.data(), row));
@@ -253,7 +255,7 @@ void TestBackendOps::headReadsOnlyTheRowsAskedFor() {
   const MatrixView view = head.view();
   const Rows input = random.normals(6 * 64);
   const std::vector<float> norm = random.normals(64);
-  const Bound bound{true, head.decoded(), 64};
+  const Bound bound{head.dtype, head.decoded(), 64};
   const auto run = [&](Backend& backend, const std::vector<std::int32_t>& rows) {
     Step step = flat_step(6);
     const auto x = backend.allocate(6, 64);

@@ -22,7 +22,8 @@ class TestLimits : public QObject {
     QVERIFY(limits);
     QCOMPARE(limits->num_threads, 2);
     QCOMPARE(limits->isa, detect_isa());
-    for (const MachineLimits::Compute& compute : {limits->fma_gflop_s, limits->int8_gop_s})
+    for (const MachineLimits::Compute& compute :
+         {limits->fma_gflop_s, limits->bf16_gflop_s, limits->int8_gop_s})
       QVERIFY(compute.one_thread > 0.1 && compute.all_threads > 0.1);
     QCOMPARE(limits->read.size(), std::size_t{2});
     for (const auto& [bytes, gb_s] : limits->read) QVERIFY(bytes > 0 && gb_s > 0.01);

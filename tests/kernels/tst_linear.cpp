@@ -37,7 +37,7 @@ class TestLinear : public QObject {
  private slots:
   void everySetGivesTheScalarBitsOnAnyThreads() {
     Random random(1);
-    for (const DType dtype : {DType::kQ4_0, DType::kQ8_0, DType::kQ6_K})
+    for (const DType dtype : {DType::kF16, DType::kBF16, DType::kQ4_0, DType::kQ8_0, DType::kQ6_K})
       for (const int rows : {1, 12, 27, 48}) {
         const StoredMatrix stored(dtype, 40, 512, random);
         const std::vector<float> x = random.normals(static_cast<std::size_t>(rows) * 512);

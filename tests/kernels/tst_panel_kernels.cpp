@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -12,12 +13,13 @@ using namespace quire::test;
 
 namespace {
 
-// Activation rows in the form the kernels take, quantised by the scalar kernel. What may be read
-// past the last row is not zero.
+// Activation rows in the form the kernels take, made by the scalar kernels. What may be read past
+// the last row is not zero.
 struct Activations {
-  std::vector<float> x, scale, scaled_sum;
+  std::vector<float> x, scale, scaled_sum, rounded;
   std::vector<std::int8_t> q;
   std::vector<std::int16_t> sums;
+  std::vector<std::uint16_t> bf16;
   int rows;
   std::int64_t cols;
 
@@ -25,28 +27,38 @@ struct Activations {
       : x(random.normals(num_rows * num_cols)),
         scale((num_rows + kReadableRows) * num_cols / kBlock, __builtin_nanf("")),
         scaled_sum(scale.size(), __builtin_nanf("")),
+        rounded(x.size()),
         q((num_rows + kReadableRows) * num_cols, 77),
         sums(2 * scale.size(), 77),
+        bf16((num_rows + kReadableRows) * bf16_cols(num_cols), 0x7fc1),
         rows(num_rows),
         cols(num_cols) {
-    if (cols % kBlock != 0) return;
     for (int i = 0; i < rows; ++i) {
+      const float* row = x.data() + i * cols;
+      scalar_kernels().round_row(row, cols, rounded.data() + i * cols);
+      std::uint16_t* bits = bf16.data() + i * bf16_cols(cols);
+      std::fill_n(bits, bf16_cols(cols), std::uint16_t{0});
+      for (std::int64_t k = 0; k < cols; ++k) bits[k] = float_to_bf16(row[k]);
+      if (cols % kBlock != 0) continue;
       const std::int64_t block = i * (cols / kBlock);
       scalar_kernels().quantise_row(
-          x.data() + i * cols, cols,
+          row, cols,
           {q.data() + i * cols, scale.data() + block, scaled_sum.data() + block, pairs() + block});
     }
   }
   std::int16_t (*pairs())[2] { return reinterpret_cast<std::int16_t(*)[2]>(sums.data()); }
   ActivationRows view(int first, int count) {
-    const std::int64_t block = first * (cols / kBlock);
-    return {count,
-            cols,
-            q.data() + first * cols,
-            scale.data() + block,
-            scaled_sum.data() + block,
-            pairs() + block,
-            x.data() + first * cols};
+    ActivationRows all;
+    all.rows = rows;
+    all.cols = cols;
+    all.q = q.data();
+    all.scale = scale.data();
+    all.scaled_sum = scaled_sum.data();
+    all.sums = pairs();
+    all.x = x.data();
+    all.rounded = rounded.data();
+    all.bf16 = bf16.data();
+    return rows_of(all, first, count);
   }
 };
 
@@ -84,6 +96,8 @@ class TestPanelKernels : public QObject {
   void anyNumberOfRowsGivesTheScalarBits();
   void aRowDoesNotDependOnTheOthers();
   void rowsPastTheEndAreZero();
+  void bf16SumsAreAmxsOwn();
+  void everyInstructionSetRoundsAlike();
 };
 
 void TestPanelKernels::scalarKernelMultipliesDecodedWeights() {
@@ -100,7 +114,8 @@ void TestPanelKernels::scalarKernelMultipliesDecodedWeights() {
           const std::int64_t at = m * matrix.cols + k;
           const double value = is_quantised(dtype)
                                    ? static_cast<double>(x.scale[at / kBlock]) * x.q[at]
-                                   : static_cast<double>(x.x[at]);
+                               : dtype == DType::kBF16 ? static_cast<double>(x.rounded[at])
+                                                       : static_cast<double>(x.x[at]);
           exact += value * weights[n * matrix.cols + k];
           magnitude += std::abs(value) * (std::abs(weights[n * matrix.cols + k]) + 0.5);
         }
@@ -132,19 +147,20 @@ void TestPanelKernels::everyInstructionSetGivesTheScalarBits() {
     }
 }
 
-// Row counts around the tiles of every set, and inputs around the 1,024 that AMX unpacks at a time.
+// Row counts around the tiles of every set, more than AMX takes in one pass among them, and inputs
+// around the 1,024 that AMX unpacks at a time.
 void TestPanelKernels::anyNumberOfRowsGivesTheScalarBits() {
+  constexpr int kMostRows = 114;
   Random random(5);
   for (const DType dtype : all_dtypes()) {
-    if (!is_quantised(dtype)) continue;
-    const int elements = dtype_info(dtype).block_elements;
+    const int elements = is_quantised(dtype) ? dtype_info(dtype).block_elements : 33;
     for (const int inputs : {elements, 1024 - elements, 1024 + elements}) {
       const StoredMatrix matrix(dtype, 16, std::max(inputs, elements), random);
       const std::vector<std::uint8_t> panel = packed(matrix, 0);
-      Activations x(70, matrix.cols, random);
-      const auto expected = multiply(scalar_kernels(), dtype, panel, x.view(0, 70));
+      Activations x(kMostRows, matrix.cols, random);
+      const auto expected = multiply(scalar_kernels(), dtype, panel, x.view(0, kMostRows));
       for (const KernelTable* table : simd_tables())
-        for (int rows = 1; rows <= 70; rows += 1 + random.below(inputs / 128 + 1)) {
+        for (int rows = 1; rows <= kMostRows; rows += 1 + random.below(inputs / 128 + 1)) {
           const auto found = multiply(*table, dtype, panel, x.view(0, rows));
           QVERIFY2(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)) == 0,
                    qPrintable(QString("%1, %2 inputs, %3 rows, %4")
@@ -184,6 +200,59 @@ void TestPanelKernels::rowsPastTheEndAreZero() {
     const auto out = multiply(scalar_kernels(), dtype, packed(matrix, 1), x.view(0, 1));
     for (int lane = 5; lane < 16; ++lane) QCOMPARE(out[lane], 0.0f);
   }
+}
+
+// The definition, with neither panels nor lanes.
+float amx_sum(const float* weights, const float* x, std::int64_t cols) {
+  float acc = 0;
+  for (std::int64_t k = 0; k < cols; k += 32) {
+    float sums[2] = {0, 0};
+    for (std::int64_t i = k; i < std::min(k + 32, cols); ++i)
+      sums[i % 2] = std::fma(weights[i], x[i], sums[i % 2]);
+    acc += sums[0] + sums[1];
+  }
+  return acc;
+}
+
+void TestPanelKernels::bf16SumsAreAmxsOwn() {
+  Random random(6);
+  for (const int cols : {1, 2, 31, 32, 33, 63, 95, 576}) {
+    const StoredMatrix matrix(DType::kBF16, 16, cols, random);
+    const std::vector<float> weights = matrix.decoded();
+    Activations x(20, cols, random);
+    std::vector<const KernelTable*> tables = simd_tables();
+    tables.push_back(&scalar_kernels());
+    for (const KernelTable* table : tables) {
+      const auto out = multiply(*table, DType::kBF16, packed(matrix, 0), x.view(0, 20));
+      for (int m = 0; m < 20; ++m)
+        for (int n = 0; n < 16; ++n)
+          QCOMPARE(std::bit_cast<std::uint32_t>(out[m * 16 + n]),
+                   std::bit_cast<std::uint32_t>(
+                       amx_sum(weights.data() + n * cols, x.rounded.data() + m * cols, cols)));
+    }
+  }
+}
+
+void TestPanelKernels::everyInstructionSetRoundsAlike() {
+  Random random(7);
+  std::vector<float> x;
+  for (int i = 0; i < 4000; ++i) {
+    std::uint32_t bits = static_cast<std::uint32_t>(random.below(1 << 16)) << 16;
+    bits |= i % 4 == 0   ? 0x8000u
+            : i % 4 == 1 ? 0x7fffu + static_cast<std::uint32_t>(random.below(3))
+                         : static_cast<std::uint32_t>(random.below(1 << 16));
+    x.push_back(std::bit_cast<float>(bits));
+  }
+  std::vector<const KernelTable*> tables = simd_tables();
+  tables.push_back(&scalar_kernels());
+  for (const std::int64_t cols : {1, 16, 33, 4000})
+    for (const KernelTable* table : tables) {
+      std::vector<float> rounded(cols);
+      table->round_row(x.data(), cols, rounded.data());
+      for (std::int64_t i = 0; i < cols; ++i)
+        QCOMPARE(std::bit_cast<std::uint32_t>(rounded[i]),
+                 static_cast<std::uint32_t>(float_to_bf16(x[i])) << 16);
+    }
 }
 
 QUIRE_TEST(TestPanelKernels)

@@ -44,8 +44,10 @@ class TestParity : public QObject {
               << QString(name) << QString(file) << QString(backend) << tolerance;
         };
         row("reference", 1e-4);
-        // Plain weights are float32 arithmetic there too, in another order.
-        row("cpu f32", 1e-4);
+        // F32 and F16 weights are float32 arithmetic there too, in another order. BF16 weights take
+        // inputs rounded to BF16, which moves scores and outputs as rounding K and V does.
+        const bool bf16 = qstrcmp(name, "llama_llama3") == 0 || qstrcmp(name, "qwen3") == 0;
+        row("cpu f32", bf16 ? 0.024 : 1e-4);
         // K and V rounded to BF16 are off by 2^-9 of themselves at most. V passes that on once a
         // layer; K moves a score by 2^-9 of |q| |k|, about five here, and the softmax with it. Two
         // layers: 2 x (1 + 5) x 2^-9.

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cmath>
 #include <cstring>
 
 #include "kernels/check.h"
+#include "kernels/cpu/thread_pool.h"
 #include "kernels/cpu/tiles.h"
+#include "kernels/dtype.h"
 
 // Each thread's tile registers in plain C++, after the operations in Intel's instruction set
 // reference. What would be an exception there fails a check here.
@@ -59,12 +62,18 @@ void tile_store(void* base, std::ptrdiff_t stride) {
 }
 
 template <int C, int A, int B>
-void tile_dot() {
+void check_shapes() {
   static_assert(C != A && C != B && A != B);
   const TileConfig& config = tile_unit.config;
   QUIRE_CHECK(tile_rows(A) == tile_rows(C), A, C);
   QUIRE_CHECK(config.row_bytes[B] == config.row_bytes[C] && config.row_bytes[C] % 4 == 0, B, C);
   QUIRE_CHECK(tile_rows(B) * 4 == config.row_bytes[A], A, B);
+}
+
+template <int C, int A, int B>
+void tile_dot() {
+  check_shapes<C, A, B>();
+  const TileConfig& config = tile_unit.config;
   for (int m = 0; m < tile_rows(C); ++m)
     for (int n = 0; n < config.row_bytes[C] / 4; ++n) {
       std::uint32_t sum;
@@ -75,6 +84,29 @@ void tile_dot() {
         sum += static_cast<std::uint32_t>(a * b);
       }
       std::memcpy(tile_unit.rows[C][m] + 4 * n, &sum, 4);
+    }
+}
+
+inline float bf16_at(const std::uint8_t* row, int index) {
+  std::uint16_t bits;
+  std::memcpy(&bits, row + 2 * index, 2);
+  return bf16_to_float(bits);
+}
+
+template <int C, int A, int B>
+void tile_dot_bf16() {
+  check_shapes<C, A, B>();
+  const FlushDenormals flush;
+  for (int m = 0; m < tile_rows(C); ++m)
+    for (int n = 0; n < tile_unit.config.row_bytes[C] / 4; ++n) {
+      float sums[2] = {}, total;
+      for (int k = 0; k < tile_unit.config.row_bytes[A] / 2; ++k) {
+        const float b = bf16_at(tile_unit.rows[B][k / 2], 2 * n + k % 2);
+        sums[k % 2] = std::fma(bf16_at(tile_unit.rows[A][m], k), b, sums[k % 2]);
+      }
+      std::memcpy(&total, tile_unit.rows[C][m] + 4 * n, 4);
+      total += sums[0] + sums[1];
+      std::memcpy(tile_unit.rows[C][m] + 4 * n, &total, 4);
     }
 }
 
