@@ -10,6 +10,7 @@ namespace quire::cpu {
 namespace {
 
 constexpr int kTile = 16;
+constexpr std::size_t kLine = 64;  // of the caches
 
 int round_up(int value, int to) {
   return (value + to - 1) / to * to;
@@ -63,6 +64,7 @@ struct Attention::Scratch {
   // Tiles gathered from pieces, as stored: [kSpan * head_dim] and [kSpan * scales] each.
   float *gathered_keys, *gathered_values, *gathered_key_scales, *gathered_value_scales;
   StoredTile tiles[kSpan / kTile];
+  const std::uint8_t* keys_ahead[kSpan / kTile];
   std::vector<int> begin, end;  // per query
 
   Scratch(const Call& call, float* memory) : begin(call.max_rows), end(call.max_rows) {
@@ -200,6 +202,22 @@ void Attention::find_tiles(const Call& call, const std::int32_t* blocks, int kv_
   }
 }
 
+// Where the keys of each tile of span `index` begin, as far as the item's queries see any.
+std::span<const std::uint8_t* const> Attention::keys_ahead(const Call& call, const Plan::Item& item,
+                                                           int kv_head, int index,
+                                                           Scratch& scratch) const {
+  const CpuKvPool& cache = call.cache;
+  const int block_size = cache.block_size(), first = index * kSpan;
+  const int last = call.query(item, item.count - 1).position;
+  const int end = index < item.span_end ? std::min(last + 1, first + kSpan) : first;
+  int count = 0;
+  for (int p = first; p < end; p += kTile)
+    scratch.keys_ahead[count++] =
+        cache.keys(call.layer, item.blocks[p / block_size], kv_head) +
+        p % block_size * call.shape.head_dim * kv_element_bytes(cache.dtype());
+  return {scratch.keys_ahead, static_cast<std::size_t>(count)};
+}
+
 // Computes span `index` for the item's queries [first_query, end_query) that see some of it; false
 // when none does.
 bool Attention::span(const Call& call, const Plan::Item& item, int kv_head, int index,
@@ -228,6 +246,8 @@ bool Attention::span(const Call& call, const Plan::Item& item, int kv_head, int 
   args.queries = end_query - first_query;
   args.q = scratch.q + row * call.padded_dim;
   std::ranges::copy(scratch.tiles, args.tiles);
+  std::ranges::transform(scratch.tiles, args.next_keys, &StoredTile::keys);
+  std::ranges::copy(keys_ahead(call, item, kv_head, index + 1, scratch), args.next_keys);
   args.begin = scratch.begin.data() + first_query;
   args.end = scratch.end.data() + first_query;
   args.scores = scratch.scores;
@@ -242,6 +262,10 @@ bool Attention::span(const Call& call, const Plan::Item& item, int kv_head, int 
 
 void Attention::run_item(const Call& call, const Plan::Item& item, int kv_head, Scratch& scratch) {
   const int group = call.group, dim = call.padded_dim;
+  const std::size_t tile_bytes = kTile * call.shape.head_dim * kv_element_bytes(call.cache.dtype());
+  // Not in a function of its own: g++ 12 drops calls of one that only prefetches.
+  for (const std::uint8_t* keys : keys_ahead(call, item, kv_head, item.span_begin, scratch))
+    for (std::size_t i = 0; i < tile_bytes; i += kLine) __builtin_prefetch(keys + i);
   load_queries(call, item, kv_head, scratch);
   scratch.clear(item.count * group, dim);
   for (int index = item.span_begin; index < item.span_end; ++index) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <span>
 #include <vector>
 
 #include "kernels/cpu/attention_plan.h"
@@ -35,6 +36,8 @@ class Attention {
             int& first_query, int& end_query) const;
   void find_tiles(const Call& call, const std::int32_t* blocks, int kv_head, int index, int begin,
                   int end, Scratch& scratch) const;
+  std::span<const std::uint8_t* const> keys_ahead(const Call& call, const Plan::Item& item,
+                                                  int kv_head, int index, Scratch& scratch) const;
   void load_queries(const Call& call, const Plan::Item& item, int kv_head, Scratch& scratch) const;
   void merge(const Call& call, int first_row, const float* out, const float* largest,
              const float* total, Scratch& scratch) const;

@@ -11,7 +11,9 @@
 // when it has one, before it enters a chain. A row's results depend on its own query and on the
 // keys it sees alone.
 //
-// Up to kRowsAtOnce rows read keys and values as they are stored. More rows share them as floats.
+// Up to kRowsAtOnce rows read keys and values as they are stored: less work than memory takes to
+// deliver them, so scoring fetches the span's values ahead, and weighing the next span's keys,
+// evenly all along. More rows share keys and values as floats.
 namespace quire::cpu {
 namespace {
 
@@ -79,7 +81,7 @@ constexpr int chains_at_once(int rows) {
   return count;
 }
 
-template <typename Stored, int Rows, int Count>
+template <typename Stored, int Rows, int Count, bool Ahead>
 inline void score_tiles(const SpanArgs& a, const StoredTile* tiles, int row, int tile) {
   const float* q[Rows];
   Lanes acc[Count][Rows];
@@ -88,6 +90,7 @@ inline void score_tiles(const SpanArgs& a, const StoredTile* tiles, int row, int
     for (int m = 0; m < Rows; ++m) acc[t][m] = Lanes::zero();
   for (int d = 0; d < a.head_dim; ++d)
     for (int t = 0; t < Count; ++t) {
+      if constexpr (Ahead) __builtin_prefetch(tiles[t].values + d * 16 * Stored::kBytes);
       const Lanes k = key_of<Stored>(tiles[t], d);
       for (int m = 0; m < Rows; ++m) acc[t][m] = fma(k, Lanes::set(q[m][d]), acc[t][m]);
     }
@@ -101,15 +104,15 @@ inline void score_tiles(const SpanArgs& a, const StoredTile* tiles, int row, int
 }
 
 // `rest` rows, at most Rows, over tiles [tile, end); tiles[0] is the first.
-template <typename Stored, int Rows>
+template <typename Stored, int Rows, bool Ahead>
 inline void score_rest(const SpanArgs& a, const StoredTile* tiles, int row, int rest, int tile,
                        int end) {
   if constexpr (Rows > 0) {
-    if (rest < Rows) return score_rest<Stored, Rows - 1>(a, tiles, row, rest, tile, end);
+    if (rest < Rows) return score_rest<Stored, Rows - 1, Ahead>(a, tiles, row, rest, tile, end);
     constexpr int kCount = chains_at_once(Rows);
     for (; tile + kCount <= end; tile += kCount, tiles += kCount)
-      score_tiles<Stored, Rows, kCount>(a, tiles, row, tile);
-    for (; tile < end; ++tile, ++tiles) score_tiles<Stored, Rows, 1>(a, tiles, row, tile);
+      score_tiles<Stored, Rows, kCount, Ahead>(a, tiles, row, tile);
+    for (; tile < end; ++tile, ++tiles) score_tiles<Stored, Rows, 1, Ahead>(a, tiles, row, tile);
   }
 }
 
@@ -117,8 +120,8 @@ inline void score_rest(const SpanArgs& a, const StoredTile* tiles, int row, int 
 inline void score_rows(const SpanArgs& a, const StoredTile& floats, int tile) {
   const int rows = a.queries * a.group, whole = rows / kRowsAtOnce * kRowsAtOnce;
   for (int row = 0; row < whole; row += kRowsAtOnce)
-    score_tiles<StoredF32, kRowsAtOnce, 1>(a, &floats, row, tile);
-  score_rest<StoredF32, kRowsAtOnce - 1>(a, &floats, whole, rows - whole, tile, tile + 1);
+    score_tiles<StoredF32, kRowsAtOnce, 1, false>(a, &floats, row, tile);
+  score_rest<StoredF32, kRowsAtOnce - 1, false>(a, &floats, whole, rows - whole, tile, tile + 1);
 }
 
 // Turns a row's scores of its own tiles into weights.
@@ -153,7 +156,7 @@ inline void weigh_positions(const SpanArgs& a, const Tiles& tiles, int row, int 
 
 // Dims [dim, dim + 16 * Chunks) of Rows rows: together over the positions all of them see, each
 // alone before and behind those.
-template <typename Stored, int Rows, int Chunks>
+template <typename Stored, int Rows, int Chunks, bool Ahead>
 inline void weigh_rows(const SpanArgs& a, const Tiles& tiles, int row, int dim) {
   const float* weights[Rows];
   Lanes acc[Rows][Chunks];
@@ -171,6 +174,9 @@ inline void weigh_rows(const SpanArgs& a, const Tiles& tiles, int row, int dim) 
                             a.end[query] < begin ? a.end[query] : begin, acc[m]);
   }
   for (int p = begin; p < end; ++p) {
+    if constexpr (Ahead)
+      __builtin_prefetch(a.next_keys[p >> 4] +
+                         (static_cast<std::int64_t>(p & 15) * tiles.stride + dim) * Stored::kBytes);
     Lanes v[Chunks];
     for (int c = 0; c < Chunks; ++c) v[c] = value_of<Stored>(tiles, p, dim + 16 * c);
     for (int m = 0; m < Rows; ++m) {
@@ -188,15 +194,15 @@ inline void weigh_rows(const SpanArgs& a, const Tiles& tiles, int row, int dim) 
 }
 
 // `rest` rows, at most Rows.
-template <typename Stored, int Rows>
+template <typename Stored, int Rows, bool Ahead>
 inline void weigh_rest(const SpanArgs& a, const Tiles& tiles, int row, int rest) {
   if constexpr (Rows > 0) {
-    if (rest < Rows) return weigh_rest<Stored, Rows - 1>(a, tiles, row, rest);
+    if (rest < Rows) return weigh_rest<Stored, Rows - 1, Ahead>(a, tiles, row, rest);
     constexpr int kChunks = chains_at_once(Rows);
     int dim = 0;
     for (; dim + 16 * kChunks <= a.padded_dim; dim += 16 * kChunks)
-      weigh_rows<Stored, Rows, kChunks>(a, tiles, row, dim);
-    for (; dim < a.padded_dim; dim += 16) weigh_rows<Stored, Rows, 1>(a, tiles, row, dim);
+      weigh_rows<Stored, Rows, kChunks, Ahead>(a, tiles, row, dim);
+    for (; dim < a.padded_dim; dim += 16) weigh_rows<Stored, Rows, 1, Ahead>(a, tiles, row, dim);
   }
 }
 
@@ -205,8 +211,8 @@ inline void weigh_all(const SpanArgs& a, const Tiles& floats) {
   const int rows = a.queries * a.group, whole = rows / kRowsAtOnce * kRowsAtOnce;
   for (int dim = 0; whole > 0 && dim < a.padded_dim; dim += 16)
     for (int row = 0; row < whole; row += kRowsAtOnce)
-      weigh_rows<StoredF32, kRowsAtOnce, 1>(a, floats, row, dim);
-  weigh_rest<StoredF32, kRowsAtOnce - 1>(a, floats, whole, rows - whole);
+      weigh_rows<StoredF32, kRowsAtOnce, 1, false>(a, floats, row, dim);
+  weigh_rest<StoredF32, kRowsAtOnce - 1, false>(a, floats, whole, rows - whole);
 }
 
 template <typename Stored>
@@ -243,9 +249,9 @@ inline void attend_span_rows(const SpanArgs& a) {
   const int rows = a.queries * a.group, first = begin / 16, last = (end + 15) / 16;
   const Tiles stored{a.tiles, a.head_dim, (a.head_dim + kKvScaleDims - 1) / kKvScaleDims};
   if (rows <= kRowsAtOnce && a.head_dim % 16 == 0) {
-    score_rest<Stored, kRowsAtOnce>(a, a.tiles + first, 0, rows, first, last);
+    score_rest<Stored, kRowsAtOnce, true>(a, a.tiles + first, 0, rows, first, last);
     for (int row = 0; row < rows; ++row) soften_row(a, row);
-    weigh_rest<Stored, kRowsAtOnce>(a, stored, 0, rows);
+    weigh_rest<Stored, kRowsAtOnce, true>(a, stored, 0, rows);
     return;
   }
   StoredTile floats[kSpan / 16];

@@ -30,6 +30,8 @@ struct SpanArgs {
   // Per 16 positions. Only tiles that some row sees are read, keys of other positions in them may
   // be anything, NaN included: their scores are selected away.
   StoredTile tiles[kSpan / 16];
+  // Keys to fetch ahead: of the span that comes next, else of this one.
+  const std::uint8_t* next_keys[kSpan / 16] = {};
   // Per query, the visible positions [begin, end) relative to the span; begin < end.
   const int* begin = nullptr;
   const int* end = nullptr;

@@ -45,8 +45,9 @@ inline void quantised_tile(const std::uint8_t* panel, const ActivationRows& x, i
     panel += F.header_bytes();
     for (int i = 0; i < F.blocks_per_super(); ++i, ++b, panel += F.block_bytes()) {
       Ints dots[Rows], mins[Rows];
-      // With one row a panel streams from memory, faster than the hardware prefetcher runs ahead.
-      if constexpr (Rows == 1)
+      // The first rows stream the panel from memory, faster than the hardware prefetcher runs
+      // ahead.
+      if (first == 0)
         for (int line = 0; line < F.block_bytes(); line += 64)
           __builtin_prefetch(panel + kPrefetchBytes + line);
       block_dots<F, Rows>(panel, q, sums, b, dots, mins);
@@ -83,7 +84,7 @@ inline void plain_tile(const std::uint8_t* panel, const ActivationRows& x, int f
     acc[m] = Lanes::zero();
   }
   for (std::int64_t k = 0; k < x.cols; ++k, panel += kPanelRows * Plain::kBytes) {
-    if constexpr (Rows == 1) __builtin_prefetch(panel + kPrefetchBytes);
+    if (first == 0) __builtin_prefetch(panel + kPrefetchBytes);
     const Lanes w = Plain::load(panel);
     for (int m = 0; m < Rows; ++m) acc[m] = fma(w, Lanes::set(rows[m][k]), acc[m]);
   }
@@ -113,7 +114,7 @@ inline void bf16_tile(const std::uint8_t* panel, const ActivationRows& x, int fi
     const int count = x.cols - k < kBf16Step ? static_cast<int>(x.cols - k) : kBf16Step;
     Lanes even[Rows], odd[Rows];
     for (int m = 0; m < Rows; ++m) even[m] = odd[m] = Lanes::zero();
-    if constexpr (Rows == 1)
+    if (first == 0)
       for (int line = 0; line < kBf16StepBytes; line += 64)
         __builtin_prefetch(panel + kPrefetchBytes + line);
     add_bf16_chain<0, Rows>(panel, rows, k, count, even);

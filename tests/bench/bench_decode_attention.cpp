@@ -27,6 +27,7 @@ void attention_span(benchmark::State& state) {
   for (int t = 0; t < span / 16; ++t) {
     const std::uint8_t* tile = stored.data() + t * 16 * dim * kv_element_bytes(type);
     args.tiles[t] = {tile, tile, scales.data(), scales.data()};
+    args.next_keys[t] = tile;
   }
   args.begin = &begin;
   args.end = &end;

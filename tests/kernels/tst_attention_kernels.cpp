@@ -70,6 +70,7 @@ struct Span {
       const std::size_t at = static_cast<std::size_t>(t) * 16 * dim * kv_element_bytes(type);
       args.tiles[t] = {keys.data() + at, values.data() + at, key_scales.data() + t * 16 * scales,
                        value_scales.data() + t * 16 * scales};
+      args.next_keys[t] = args.tiles[t].keys;
     }
     args.begin = begin.data() + first;
     args.end = end.data() + first;
