@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -128,6 +129,27 @@ struct BackendOptions {
   CpuPriority cpu_priority = CpuPriority::kNormal;
 };
 
+// The largest of a row's logits and the lowest id that has it. NaN is never the largest, infinity
+// counts as the largest float; -infinity and -1 when no logit is above -infinity.
+struct LargestLogit {
+  float logit = -std::numeric_limits<float>::infinity();
+  std::int32_t id = -1;
+};
+
+// Rows of the head and what is wanted of them (host memory): a row's logits where it has a place
+// for them, else its largest.
+struct HeadRows {
+  std::span<const std::int32_t> rows;
+  std::span<float* const> logits;   // [rows] of [vocab], or null
+  std::span<LargestLogit> largest;  // [rows]; not written where there are logits
+};
+// Places of `count` rows in logits[count, vocab].
+inline std::vector<float*> places_of(std::span<float> logits, std::size_t count) {
+  std::vector<float*> places;
+  for (std::size_t i = 0; i < count; ++i) places.push_back(&logits[i * (logits.size() / count)]);
+  return places;
+}
+
 // One device. Calls come from one thread at a time (the engine thread; loading may use another
 // before).
 class Backend {
@@ -174,9 +196,9 @@ class Backend {
   // out[n, ffn] = act(g) * u, [g u] = rmsnorm(x) * [gate; up]^T. gate_up stacks gate above up.
   virtual void norm_gate_up(const Buffer& x, const Vector& norm_weight, float eps,
                             const Matrix& gate_up, Activation activation, Buffer& out) = 0;
-  // logits[rows.size(), vocab] (host memory) = head(rmsnorm(x[rows])).
-  virtual void head(const Buffer& x, std::span<const std::int32_t> rows, const Vector& norm_weight,
-                    float eps, const Matrix& lm_head, std::span<float> logits) = 0;
+  // What `rows` ask for of head(rmsnorm(x[rows])).
+  virtual void head(const Buffer& x, const HeadRows& rows, const Vector& norm_weight, float eps,
+                    const Matrix& lm_head) = 0;
   // Copies rows [0, n) of a buffer to the host. For tests and --dump-layers.
   virtual void download(const Buffer& buffer, int n, std::span<float> target) = 0;
 };

@@ -114,15 +114,13 @@ class PackedFlatModel : public FlatModel {
     ffn_ = std::move(ffn);
   }
 
-  bool forward(const BatchView& batch, KvPool& pool, std::span<const std::int32_t> logits_rows,
-               std::span<float> logits, const std::atomic<bool>& cancel) override {
+  bool forward(const BatchView& batch, KvPool& pool, const HeadRows& rows,
+               const std::atomic<bool>& cancel) override {
     QUIRE_CHECK(x_ != nullptr && batch.num_tokens <= x_->max_rows(), batch.num_tokens);
-    QUIRE_CHECK(logits.size() == logits_rows.size() * static_cast<std::size_t>(config_.vocab_size),
-                logits.size(), logits_rows.size());
     BatchView view = batch;
     view.cancel = &cancel;
     backend_.begin_step(view);
-    const bool done = run_layers(pool, logits_rows, logits, cancel);
+    const bool done = run_layers(pool, rows, cancel);
     backend_.end_step();
     return done;
   }
@@ -130,8 +128,7 @@ class PackedFlatModel : public FlatModel {
  private:
   // False once `cancel` is set: the backend then stops inside its operations, so that nothing
   // computed since is of use.
-  bool run_layers(KvPool& pool, std::span<const std::int32_t> logits_rows, std::span<float> logits,
-                  const std::atomic<bool>& cancel) {
+  bool run_layers(KvPool& pool, const HeadRows& rows, const std::atomic<bool>& cancel) {
     backend_.embed(*weights_.embed, 1.0f, *x_);
     for (int i = 0; i < config_.num_layers; ++i) {
       if (cancel) return false;
@@ -139,9 +136,9 @@ class PackedFlatModel : public FlatModel {
       if (cancel) return false;
       mlp_half(i);
     }
-    if (!cancel && !logits_rows.empty()) {
+    if (!cancel && !rows.rows.empty()) {
       const Matrix& head = weights_.lm_head != nullptr ? *weights_.lm_head : *weights_.embed;
-      backend_.head(*x_, logits_rows, *weights_.output_norm, config_.norm_eps, head, logits);
+      backend_.head(*x_, rows, *weights_.output_norm, config_.norm_eps, head);
     }
     return !cancel;
   }
@@ -215,6 +212,14 @@ Result<std::unique_ptr<FlatModel>> make_flat_model(const ModelConfig& config,
                       "There is not enough memory for the model's weights; close other programs or "
                       "choose a smaller model.");
   }
+}
+
+bool FlatModel::forward_logits(const BatchView& batch, KvPool& pool,
+                               std::span<const std::int32_t> logits_rows, std::span<float> logits,
+                               const std::atomic<bool>& cancel) {
+  QUIRE_CHECK(logits.size() == logits_rows.size() * static_cast<std::size_t>(config().vocab_size),
+              logits.size(), logits_rows.size());
+  return forward(batch, pool, {logits_rows, places_of(logits, logits_rows.size()), {}}, cancel);
 }
 
 }  // namespace quire

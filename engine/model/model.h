@@ -26,11 +26,14 @@ class FlatModel {
   virtual std::size_t buffer_bytes() const = 0;  // of the activation buffers
   // Must be called before the first forward; grows the activation buffers.
   virtual void reserve(int max_num_tokens) = 0;
-  // Runs the step and writes logits [logits_rows.size(), vocab] to host memory. Polls `cancel`
-  // between layers and returns false, with `logits` unspecified, once it is set.
-  virtual bool forward(const BatchView& batch, KvPool& pool,
-                       std::span<const std::int32_t> logits_rows, std::span<float> logits,
+  // Runs the step and makes what `rows` ask for. Polls `cancel` between layers and returns false,
+  // with what was asked for unspecified, once it is set.
+  virtual bool forward(const BatchView& batch, KvPool& pool, const HeadRows& rows,
                        const std::atomic<bool>& cancel) = 0;
+  // All logits, [logits_rows.size(), vocab].
+  bool forward_logits(const BatchView& batch, KvPool& pool,
+                      std::span<const std::int32_t> logits_rows, std::span<float> logits,
+                      const std::atomic<bool>& cancel);
 };
 
 // What a file, folder or built-in name gives once loaded.

@@ -44,9 +44,11 @@ class FlatModelRunner : public ModelRunner {
     try {
       const auto start = SteadyClock::now();
       const BatchView view = prepare(batch);
+      place(rows);
       result_.prepare_us = microseconds_since(start);
       const auto forward_start = SteadyClock::now();
-      result_.cancelled = !model_.forward(view, *pool_, batch.logits_indices, logits_, cancel);
+      result_.cancelled =
+          !model_.forward(view, *pool_, {batch.logits_indices, places_, largest_}, cancel);
       result_.forward_us = microseconds_since(forward_start);
       if (!result_.cancelled) sample(rows);
     } catch (const std::bad_alloc&) {
@@ -64,6 +66,7 @@ class FlatModelRunner : public ModelRunner {
   KvPool& pool() override { return *pool_; }
   int num_swap_blocks() const override { return host_.num_blocks(); }
   double swap_us_per_block() const override { return swap_us_per_block_; }
+  void keep_all_logits() override { keep_all_ = true; }
   std::span<const float> last_logits() const override { return logits_; }
 
  private:
@@ -101,7 +104,6 @@ class FlatModelRunner : public ModelRunner {
 
   BatchView prepare(const Batch& batch) {
     model_.reserve(batch.num_tokens());  // padding rows may exceed the token budget
-    logits_.resize(batch.logits_indices.size() * static_cast<std::size_t>(vocab_size()));
     return {.num_tokens = batch.num_tokens(),
             .num_reqs = batch.num_reqs(),
             .input_ids = batch.input_ids.data(),
@@ -113,12 +115,28 @@ class FlatModelRunner : public ModelRunner {
             .max_blocks = batch.max_blocks};
   }
 
+  // Which rows need all of their logits, and where those go.
+  void place(std::span<const SamplingRow> rows) {
+    const auto vocab = static_cast<std::size_t>(vocab_size());
+    const auto needs_all = [this](const SamplingRow& row) {
+      return keep_all_ || !takes_largest(row);
+    };
+    logits_.resize(static_cast<std::size_t>(std::ranges::count_if(rows, needs_all)) * vocab);
+    largest_.resize(rows.size());
+    places_.clear();
+    float* next = logits_.data();
+    for (const SamplingRow& row : rows) {
+      places_.push_back(needs_all(row) ? next : nullptr);
+      if (places_.back()) next += vocab;
+    }
+  }
+
   void sample(std::span<const SamplingRow> rows) {
     const auto start = SteadyClock::now();
     const auto vocab = static_cast<std::size_t>(vocab_size());
-    const std::span<const float> logits = logits_;
     for (std::size_t i = 0; i < rows.size(); ++i)
-      result_.rows.push_back(sample_row(logits.subspan(i * vocab, vocab), rows[i]));
+      result_.rows.push_back(places_[i] ? sample_row({places_[i], vocab}, rows[i])
+                                        : sample_largest(largest_[i]));
     result_.sample_us = microseconds_since(start);
   }
 
@@ -126,7 +144,10 @@ class FlatModelRunner : public ModelRunner {
   std::unique_ptr<KvPool> pool_;
   HostBlocks host_;
   double swap_us_per_block_ = 0;
-  std::vector<float> logits_;  // [num_samples, vocab]
+  bool keep_all_ = false;
+  std::vector<float> logits_;          // [rows that need them, vocab]
+  std::vector<float*> places_;         // per sampled row, into logits_, or null
+  std::vector<LargestLogit> largest_;  // per sampled row
   StepResult result_;
   Handle handle_ = 0;
 };

@@ -75,7 +75,7 @@ class Scorer {
     const auto vocab = static_cast<std::size_t>(model_.config().vocab_size);
     logits_.resize(rows.size() * vocab);
     const std::atomic<bool> never{false};
-    model_.forward(batch, *pool_, rows, logits_, never);
+    model_.forward_logits(batch, *pool_, rows, logits_, never);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const TokenId next = chunk[static_cast<std::size_t>(begin + rows[i] + 1)];
       const double nll =

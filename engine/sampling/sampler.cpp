@@ -259,9 +259,21 @@ TokenId draw(const std::vector<Candidate>& candidates, const Weights& weight, do
   return candidates[chosen].token;
 }
 
+bool edits_logits(const SamplingRow& row) {
+  return row.params->logprobs || row.params->has_penalties() || !row.banned.empty();
+}
+
+bool draws(const SamplingParams& params) {
+  return !params.greedy() && params.top_k != 1;
+}
+
+[[noreturn]] void fail_without_logits() {
+  throw DeviceError("The model produced no usable logits; reload it.");
+}
+
 TokenId choose(const Row& logits, const SamplingRow& row) {
   const SamplingParams& params = *row.params;
-  if (params.greedy() || params.top_k == 1) return logits.argmax();
+  if (!draws(params)) return logits.argmax();
   const Weights weight(logits.maximum(), params.temperature);
   const auto candidates = select(logits, params, weight);
   return draw(candidates, weight,
@@ -274,11 +286,9 @@ SampledRow sample_row(std::span<const float> logits, const SamplingRow& row) {
   const SamplingParams& params = *row.params;
   QUIRE_CHECK(!logits.empty() && (params.greedy() || params.seed), logits.size());
   const Row given(logits);
-  if (given.maximum() == kExcluded)
-    throw DeviceError("The model produced no usable logits; reload it.");
+  if (given.maximum() == kExcluded) fail_without_logits();
   SampledRow out;
-  const bool edits = params.logprobs || params.has_penalties() || !row.banned.empty();
-  if (!edits && std::isfinite(given.maximum())) {
+  if (!edits_logits(row) && std::isfinite(given.maximum())) {
     out.token = choose(given, row);
     return out;
   }
@@ -291,6 +301,15 @@ SampledRow sample_row(std::span<const float> logits, const SamplingRow& row) {
   out.token = choose(Row(edited), row);
   if (params.logprobs) out.logprob = logprobs.of(out.token);
   return out;
+}
+
+bool takes_largest(const SamplingRow& row) {
+  return !edits_logits(row) && !draws(*row.params);
+}
+
+SampledRow sample_largest(const LargestLogit& largest) {
+  if (largest.id < 0) fail_without_logits();
+  return {largest.id, 0, {}};
 }
 
 }  // namespace quire

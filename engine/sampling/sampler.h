@@ -3,6 +3,7 @@
 #include <span>
 
 #include "engine/core/runner.h"
+#include "kernels/backend.h"
 
 namespace quire {
 
@@ -21,5 +22,10 @@ namespace quire {
 //
 // Logprobs are the log-softmax of the logits as they came, at temperature 1.
 SampledRow sample_row(std::span<const float> logits, const SamplingRow& row);
+
+// Whether the row takes the largest logit whatever the others are; then sample_largest() on it is
+// what sample_row() makes of all.
+bool takes_largest(const SamplingRow& row);
+SampledRow sample_largest(const LargestLogit& largest);
 
 }  // namespace quire

@@ -12,6 +12,7 @@
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/placement.h"
 #include "kernels/cpu/rope.h"
+#include "kernels/cpu/running_largest.h"
 #include "kernels/cpu/storage.h"
 #include "kernels/cpu/thread_pool.h"
 
@@ -105,8 +106,8 @@ class CpuBackend final : public Backend {
   void linear_add(const Buffer& h, const Matrix& weight, const Vector* bias, Buffer& x) override;
   void norm_gate_up(const Buffer& x, const Vector& norm_weight, float eps, const Matrix& gate_up,
                     Activation activation, Buffer& out) override;
-  void head(const Buffer& x, std::span<const std::int32_t> rows, const Vector& norm_weight,
-            float eps, const Matrix& lm_head, std::span<float> logits) override;
+  void head(const Buffer& x, const HeadRows& rows, const Vector& norm_weight, float eps,
+            const Matrix& lm_head) override;
   void download(const Buffer& buffer, int n, std::span<float> target) override;
 
  private:
@@ -202,23 +203,28 @@ void CpuBackend::norm_gate_up(const Buffer& x, const Vector& norm_weight, float 
                          });
 }
 
-void CpuBackend::head(const Buffer& x, std::span<const std::int32_t> rows,
-                      const Vector& norm_weight, float eps, const Matrix& lm_head,
-                      std::span<float> logits) {
-  QUIRE_CHECK(logits.size() == rows.size() * lm_head.rows(), logits.size(), rows.size());
-  if (rows.empty()) return;
+void CpuBackend::head(const Buffer& x, const HeadRows& rows, const Vector& norm_weight, float eps,
+                      const Matrix& lm_head) {
+  const std::size_t count = rows.rows.size();
+  QUIRE_CHECK(rows.logits.size() == count, rows.logits.size(), count);
+  if (count == 0) return;
   const FlushDenormals flush;
   std::vector<const float*> sources;
-  for (const std::int32_t row : rows) {
+  for (const std::int32_t row : rows.rows) {
     QUIRE_CHECK(row >= 0 && row < x.max_rows(), row, x.max_rows());
     sources.push_back(host(x).row(row));
   }
-  linear_.prepare({nullptr, 0, sources.data(), static_cast<int>(rows.size())}, host(lm_head),
+  linear_.prepare({nullptr, 0, sources.data(), static_cast<int>(count)}, host(lm_head),
                   host(norm_weight), eps);
-  linear_.multiply(
-      host(lm_head), [&](int row, std::int64_t column, const float* values, int count) {
-        std::memcpy(logits.data() + row * lm_head.rows() + column, values, count * sizeof(float));
-      });
+  std::vector<RunningLargest> largest(count);
+  linear_.multiply(host(lm_head), [&](int row, std::int64_t column, const float* values, int n) {
+    if (float* logits = rows.logits[row])
+      std::memcpy(logits + column, values, n * sizeof(float));
+    else
+      largest[row].offer(values, static_cast<std::int32_t>(column), n);
+  });
+  for (std::size_t i = 0; i < count; ++i)
+    if (!rows.logits[i]) rows.largest[i] = largest[i].result();
 }
 
 void CpuBackend::download(const Buffer& buffer, int n, std::span<float> target) {

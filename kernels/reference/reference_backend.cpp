@@ -63,8 +63,8 @@ class ReferenceBackend final : public Backend {
   void linear_add(const Buffer& h, const Matrix& weight, const Vector* bias, Buffer& x) override;
   void norm_gate_up(const Buffer& x, const Vector& norm_weight, float eps, const Matrix& gate_up,
                     Activation activation, Buffer& out) override;
-  void head(const Buffer& x, std::span<const std::int32_t> rows, const Vector& norm_weight,
-            float eps, const Matrix& lm_head, std::span<float> logits) override;
+  void head(const Buffer& x, const HeadRows& rows, const Vector& norm_weight, float eps,
+            const Matrix& lm_head) override;
   void download(const Buffer& buffer, int n, std::span<float> target) override;
 
  private:
@@ -163,13 +163,20 @@ void ReferenceBackend::norm_gate_up(const Buffer& x, const Vector& norm_weight, 
   }
 }
 
-void ReferenceBackend::head(const Buffer& x, std::span<const std::int32_t> rows,
-                            const Vector& norm_weight, float eps, const Matrix& lm_head,
-                            std::span<float> logits) {
-  QUIRE_CHECK(logits.size() == rows.size() * lm_head.rows(), logits.size(), rows.size());
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    linear(normed(x, rows[i], norm_weight, eps), host(lm_head), nullptr,
-           logits.data() + i * lm_head.rows());
+void ReferenceBackend::head(const Buffer& x, const HeadRows& rows, const Vector& norm_weight,
+                            float eps, const Matrix& lm_head) {
+  QUIRE_CHECK(rows.logits.size() == rows.rows.size(), rows.logits.size(), rows.rows.size());
+  wide_.resize(std::max(wide_.size(), static_cast<std::size_t>(lm_head.rows())));
+  for (std::size_t i = 0; i < rows.rows.size(); ++i) {
+    float* logits = rows.logits[i] ? rows.logits[i] : wide_.data();
+    linear(normed(x, rows.rows[i], norm_weight, eps), host(lm_head), nullptr, logits);
+    if (rows.logits[i]) continue;
+    LargestLogit& largest = rows.largest[i] = {};
+    for (std::int32_t id = 0; id < lm_head.rows(); ++id) {
+      const float logit = std::min(logits[id], std::numeric_limits<float>::max());
+      if (logit > largest.logit) largest = {logit, id};
+    }
+  }
 }
 
 void ReferenceBackend::download(const Buffer& buffer, int n, std::span<float> target) {

@@ -69,10 +69,12 @@ void every_type(benchmark::internal::Benchmark* b) {
 }
 BENCHMARK(linear)->Apply(every_type)->UseRealTime();
 
-// range(0): the type; range(1): rows that are sampled. Starter model's shape.
+// range(0): the type; range(1): rows that are sampled; range(2) = 1: their logits, else the largest
+// only. Starter model's shape.
 void head(benchmark::State& state) {
   const auto dtype = static_cast<DType>(state.range(0));
   const int rows = static_cast<int>(state.range(1)), vocab = 49152, hidden = 576;
+  const bool all_logits = state.range(2) == 1;
   Backend& backend = *bench().backend;
   Random random(3);
   const Matrices matrices(dtype, vocab, hidden, kStreamed);
@@ -85,13 +87,19 @@ void head(benchmark::State& state) {
   std::vector<float> logits(static_cast<std::size_t>(rows) * vocab);
   backend.begin_step(step.view());
   std::size_t next = 0;
-  for (auto _ : state) backend.head(*input, sampled, *norm, 1e-5f, matrices.at(next++), logits);
+  const auto places =
+      all_logits ? places_of(logits, sampled.size()) : std::vector<float*>(sampled.size());
+  std::vector<LargestLogit> largest(sampled.size());
+  for (auto _ : state)
+    backend.head(*input, {sampled, places, largest}, *norm, 1e-5f, matrices.at(next++));
   backend.end_step();
   state.SetLabel(std::string(dtype_info(dtype).name));
   report(state, work_of(dtype, matrices.at(0), rows, matrices.bytes), bench().all_threads);
 }
 BENCHMARK(head)
-    ->ArgsProduct({{static_cast<int>(DType::kQ8_0), static_cast<int>(DType::kBF16)}, {1, 16}})
+    ->ArgsProduct({{static_cast<int>(DType::kQ8_0), static_cast<int>(DType::kBF16)},
+                   {1, 16, 64},
+                   {0, 1}})
     ->UseRealTime();
 
 }  // namespace

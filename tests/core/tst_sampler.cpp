@@ -99,6 +99,7 @@ class TestSampler : public QObject {
   void theLikeliestAreFoundWhereverTheyAre();
   void bannedIdsAreNotChosen();
   void survivesNanAndInfinity();
+  void theLargestAloneWillDoWhenNothingElseDecides();
   void logprobsAreThoseOfTheUnmodifiedLogits();
   void refusesParametersOutOfRange_data();
   void refusesParametersOutOfRange();
@@ -246,6 +247,31 @@ void TestSampler::survivesNanAndInfinity() {
   const float huge = std::numeric_limits<float>::max();
   const TokenId token = sample({-huge, -huge}, params, 0, {0, 1}, 0).token;
   QVERIFY(token == 0 || token == 1);
+}
+
+void TestSampler::theLargestAloneWillDoWhenNothingElseDecides() {
+  SamplingParams greedy, drawn, first;
+  greedy.temperature = 0;
+  first.top_k = 1;
+  const auto takes = [](const SamplingParams& params, std::span<const TokenId> banned = {}) {
+    SamplingRow row;
+    row.params = &params;
+    row.banned = banned;
+    return takes_largest(row);
+  };
+  const TokenId token = 3;
+  QVERIFY(takes(greedy) && takes(first));
+  QVERIFY(!takes(drawn) && !takes(greedy, {&token, 1}));
+  for (const auto edit : {+[](SamplingParams& p) { p.logprobs = 0; },
+                          +[](SamplingParams& p) { p.repetition_penalty = 1.1f; },
+                          +[](SamplingParams& p) { p.presence_penalty = 0.1f; },
+                          +[](SamplingParams& p) { p.frequency_penalty = 0.1f; }}) {
+    SamplingParams edited = greedy;
+    edit(edited);
+    QVERIFY(!takes(edited));
+  }
+  QCOMPARE(sample_largest({2.5f, 17}).token, 17);
+  QVERIFY_EXCEPTION_THROWN(sample_largest({}), DeviceError);
 }
 
 void TestSampler::logprobsAreThoseOfTheUnmodifiedLogits() {

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 
 #include "kernels/cpu/format.h"
 #include "tests/kernels/kernel_fixtures.h"
@@ -119,6 +121,7 @@ class TestBackendOps : public QObject {
   void normGateUpMatchesTheReference();
   void normQkvStacksPartsOfDifferentTypes();
   void headReadsOnlyTheRowsAskedFor();
+  void headFindsTheLargestLogit();
   void ropeRotatesNormsAndWrites();
   void aDamagedRowStaysDamaged();
   void denormalsAreZeroInEveryOperation();
@@ -264,7 +267,7 @@ void TestBackendOps::headReadsOnlyTheRowsAskedFor() {
     const auto device_norm = backend.upload(norm);
     std::vector<float> logits(rows.size() * 50);
     backend.begin_step(step.view());
-    backend.head(*x, rows, *device_norm, 1e-6f, *weight, logits);
+    backend.head(*x, {rows, places_of(logits, rows.size()), {}}, *device_norm, 1e-6f, *weight);
     return logits;
   };
   for (const Config& config : cpu_configs()) {
@@ -278,6 +281,74 @@ void TestBackendOps::headReadsOnlyTheRowsAskedFor() {
       const Rows x = normalised(input.data() + (i < 50 ? 5 : 1) * 64, norm);
       QVERIFY(std::abs(both[i] - expected[i]) <= bound.of(x.data(), i % 50));
     }
+  }
+}
+
+// Equal logits, both zeros, infinities, NaN and rows without any logit above -infinity among them;
+// every other row is asked for all logits.
+void TestBackendOps::headFindsTheLargestLogit() {
+  constexpr int kRows = 6, kVocab = 333, kHidden = 2;
+  Random random(19);
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  const std::vector<float> columns[] = {
+      random.normals(kVocab),
+      std::vector<float>(kVocab, -0.0f),
+      std::vector<float>(kVocab, nan),
+  };
+  for (int kind = 0; kind < 6; ++kind) {
+    std::vector<float> column = columns[std::min(kind, 2)];
+    if (kind == 1) column[50] = column[200] = 0.0f;
+    if (kind == 3) column[300] = column[20] = -1.0f;
+    if (kind == 4) column[17] = column[251] = infinity;
+    if (kind == 5) std::ranges::fill(column, -infinity);
+    Rows weights;
+    for (const float value : column) weights.insert(weights.end(), {value, 0.0f});
+    const MatrixView view{DType::kF32, kVocab, kHidden, weights.data()};
+    const std::vector<std::int32_t> rows{5, 0, 3, 2};
+    const auto run = [&](Backend& backend, bool all) {
+      Step step = flat_step(kRows);
+      const auto x = backend.allocate(kRows, kHidden);
+      Rows input;
+      for (int i = 0; i < kRows; ++i) input.insert(input.end(), {1.0f, 1.0f});
+      set_rows(backend, step, *x, input);
+      const auto weight = backend.pack({&view, 1});
+      const auto norm = backend.upload(std::vector<float>(kHidden, 1.0f));
+      Rows logits(rows.size() * kVocab, 7.0f);
+      std::vector<float*> places = places_of(logits, rows.size());
+      std::vector<LargestLogit> largest(rows.size(), {7.0f, 7});
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        if (!all && i % 2 == 1) places[i] = nullptr;
+      backend.begin_step(step.view());
+      backend.head(*x, {rows, places, largest}, *norm, 1e-6f, *weight);
+      return std::pair(logits, largest);
+    };
+    const auto check = [&](Backend& backend) {
+      const Rows logits = run(backend, true).first;
+      const auto [some, largest] = run(backend, false);
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (i % 2 == 0) {
+          QVERIFY(std::memcmp(&some[i * kVocab], &logits[i * kVocab], kVocab * sizeof(float)) == 0);
+          QCOMPARE(largest[i].id, 7);
+          continue;
+        }
+        LargestLogit expected;
+        for (int id = 0; id < kVocab; ++id) {
+          const float logit = std::min(logits[i * kVocab + id], std::numeric_limits<float>::max());
+          if (logit > expected.logit) expected = {logit, id};
+        }
+        QCOMPARE(largest[i].id, expected.id);
+        QVERIFY(largest[i].logit == expected.logit);
+        QVERIFY(std::ranges::all_of(&some[i * kVocab], &some[i * kVocab] + kVocab,
+                                    [](float value) { return value == 7.0f; }));
+      }
+    };
+    check(*make_reference_backend());
+    for (const Config& config : cpu_configs())
+      for (int threads = 1; threads <= 4; ++threads) {
+        BackendOptions options = config.options;
+        options.num_threads = threads;
+        check(*make_cpu(options));
+      }
   }
 }
 
@@ -370,7 +441,8 @@ void TestBackendOps::denormalsAreZeroInEveryOperation() {
     backend->norm_gate_up(*ones, *tiny_norm, 1e-5f, *gate_up, Activation::kSiluMul, *out);
     QVERIFY(zero(rows_of(*backend, *out, kRows)));
     Rows logits(3 * kRows, 1.0f);
-    backend->head(*ones, std::vector<std::int32_t>{0, 7, 63}, *tiny_norm, 1e-5f, *tiny, logits);
+    const std::vector<std::int32_t> sampled{0, 7, 63};
+    backend->head(*ones, {sampled, places_of(logits, 3), {}}, *tiny_norm, 1e-5f, *tiny);
     QVERIFY(zero(logits));
 
     // One head: the first key attracts all queries and has no value; the others' values times

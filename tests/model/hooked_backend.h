@@ -64,10 +64,10 @@ class HookedBackend : public Backend {
     hook_("norm_gate_up");
     inner_->norm_gate_up(x, norm_weight, eps, gate_up, activation, out);
   }
-  void head(const Buffer& x, std::span<const std::int32_t> rows, const Vector& norm_weight,
-            float eps, const Matrix& lm_head, std::span<float> logits) override {
+  void head(const Buffer& x, const HeadRows& rows, const Vector& norm_weight, float eps,
+            const Matrix& lm_head) override {
     hook_("head");
-    inner_->head(x, rows, norm_weight, eps, lm_head, logits);
+    inner_->head(x, rows, norm_weight, eps, lm_head);
   }
   void download(const Buffer& buffer, int n, std::span<float> target) override {
     inner_->download(buffer, n, target);

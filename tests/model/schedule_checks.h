@@ -16,7 +16,7 @@ using LogitsByToken = std::map<std::pair<RequestId, int>, std::vector<float>>;
 // Passes steps on to a ModelRunner and keeps every sampled row's logits.
 class RecordingRunner : public Runner {
  public:
-  explicit RecordingRunner(ModelRunner& runner) : runner_(runner) {}
+  explicit RecordingRunner(ModelRunner& runner) : runner_(runner) { runner.keep_all_logits(); }
   double move_blocks(std::span<const BlockMove> moves) override {
     return runner_.move_blocks(moves);
   }

@@ -70,7 +70,7 @@ inline std::vector<float> prompt_logits(FlatModel& model, const std::vector<std:
   std::vector<float> logits(rows.size() * static_cast<std::size_t>(model.config().vocab_size));
   const std::atomic<bool> cancel{false};
   model.reserve(n);
-  model.forward(batch, *pool, rows, logits, cancel);
+  model.forward_logits(batch, *pool, rows, logits, cancel);
   return logits;
 }
 

@@ -25,6 +25,7 @@ class Sequence {
 
   // Moves, poisons every block outside the table, and computes `num_tokens` more.
   std::vector<float> run(const Moves& moves, const std::vector<int>& table, int num_tokens) {
+    runner_->keep_all_logits();
     runner_->move_blocks(moves);
     const std::vector<std::byte> nan(runner_->pool().bytes_per_block(), std::byte{0xff});
     for (int block = 0; block < kBlocks; ++block)

@@ -80,11 +80,11 @@ class TestFlatModel : public QObject {
     const BatchView batch{1, 1, &id, &position, &slot, starts, &starts[1], &table, 1};
     std::vector<float> logits(260);
     tiny.model->reserve(1);
-    QVERIFY(!tiny.model->forward(batch, *pool, {&row, 1}, logits, cancel));
+    QVERIFY(!tiny.model->forward_logits(batch, *pool, {&row, 1}, logits, cancel));
     QVERIFY2(operations - at <= 4, std::to_string(operations).c_str());
     cancel = false;
     operations = -100;
-    QVERIFY(tiny.model->forward(batch, *pool, {&row, 1}, logits, cancel));
+    QVERIFY(tiny.model->forward_logits(batch, *pool, {&row, 1}, logits, cancel));
     QCOMPARE(operations, -100 + 1 + 2 * 6 + 1);
   }
 

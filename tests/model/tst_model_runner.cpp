@@ -85,10 +85,50 @@ class TestModelRunner : public QObject {
     const StepResult result = runner->collect(runner->launch(batch, {&row, 1}, cancel));
     QVERIFY(!result.cancelled);
     QCOMPARE(result.rows.size(), std::size_t{1});
-    const auto logits = runner->last_logits();
-    QCOMPARE(static_cast<std::ptrdiff_t>(result.rows[0].token),
-             std::ranges::max_element(logits) - logits.begin());
     QVERIFY(result.forward_us > 0);
+  }
+
+  // Of rows that take the largest logit only that is made; which are, changes no token.
+  void theLargestLogitAloneGivesTheSameTokens() {
+    for (const bool reference : {true, false}) {
+      std::string error;
+      auto tiny =
+          test::make_tiny(reference ? make_reference_backend() : make_cpu_backend({}, error));
+      SamplingParams greedy, drawn, logprobs;
+      for (SamplingParams* params : {&greedy, &logprobs}) params->temperature = 0;
+      for (SamplingParams* params : {&greedy, &drawn, &logprobs}) params->seed = 5;
+      logprobs.logprobs = 2;
+      const SamplingParams* kinds[] = {&greedy, &drawn, &logprobs, &greedy};
+      std::vector<std::unique_ptr<Request>> requests;
+      std::vector<BatchEntry> entries;
+      std::vector<SamplingRow> rows;
+      const BlockId blocks[] = {BlockId{0}, BlockId{1}, BlockId{2}, BlockId{3}};
+      for (int i = 0; i < 4; ++i) {
+        requests.push_back(std::make_unique<Request>(
+            RequestId{i}, std::vector<TokenId>{5 * i + 1, 7 * i + 2}, *kinds[i]));
+        const Request& request = *requests.back();
+        entries.push_back({&request, 2, {&blocks[i], 1}});
+        rows.push_back({request.id, &request.params, 0, request.token_ids, 2, {}});
+      }
+      const Batch batch = build_batch(entries, 16, 8);
+      const std::atomic<bool> never{false};
+      auto runner = ModelRunner::create(*tiny.model, 4, 16, 64).value();
+      const StepResult some = runner->collect(runner->launch(batch, rows, never));
+      QCOMPARE(runner->last_logits().size(), std::size_t{2} * runner->vocab_size());
+      runner->keep_all_logits();
+      const StepResult all = runner->collect(runner->launch(batch, rows, never));
+      const auto logits = runner->last_logits();
+      QCOMPARE(logits.size(), std::size_t{4} * runner->vocab_size());
+      for (int i = 0; i < 4; ++i) {
+        QCOMPARE(some.rows[i].token, all.rows[i].token);
+        QCOMPARE(some.rows[i].top.size(), all.rows[i].top.size());
+        const auto row = logits.subspan(static_cast<std::size_t>(i) * runner->vocab_size(),
+                                        static_cast<std::size_t>(runner->vocab_size()));
+        if (i != 1)
+          QCOMPARE(static_cast<std::ptrdiff_t>(some.rows[i].token),
+                   std::ranges::max_element(row) - row.begin());
+      }
+    }
   }
 
   void memoryThatRunsOutIsAnErrorAtFirstAndAFailedDeviceLater() {
