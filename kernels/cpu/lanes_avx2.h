@@ -4,16 +4,14 @@
 
 #include <bit>
 #include <cstdint>
-#include <utility>
 
 #include "kernels/cpu/format.h"
 #include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/unrolled.h"
 
 // Sixteen lanes as two AVX2 registers; see lanes_scalar.h for the meaning of each operation.
 namespace quire::cpu {
 namespace {
-
-#define QUIRE_INLINE inline __attribute__((always_inline))
 
 inline constexpr int kTileRows = 4;    // activation rows a panel is multiplied with at a time
 inline constexpr int kRowsAtOnce = 6;  // query rows attention works on at a time
@@ -158,15 +156,6 @@ QUIRE_INLINE void store_bytes(const Ints& x, std::int8_t* p) {
   const __m128i bytes =
       _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
-}
-
-// Calls f(integral_constant<int, 0>) .. f(integral_constant<int, N - 1>).
-template <int N, typename F>
-QUIRE_INLINE void unrolled(F&& f) {
-  [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
-    (f(std::integral_constant<int, I>{}), ...);
-  }
-  (std::make_integer_sequence<int, N>{});
 }
 
 QUIRE_INLINE __m256i load_bytes(const void* p) {

@@ -6,16 +6,14 @@
 
 #include <bit>
 #include <cstdint>
-#include <utility>
 
 #include "kernels/cpu/format.h"
 #include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/unrolled.h"
 
 // Sixteen lanes as one AVX-512 register; see lanes_scalar.h for the meaning of each operation.
 namespace quire::cpu {
 namespace {
-
-#define QUIRE_INLINE inline __attribute__((always_inline))
 
 inline constexpr int kTileRows = 8;
 inline constexpr int kRowsAtOnce = 12;  // query rows attention works on at a time
@@ -139,15 +137,6 @@ QUIRE_INLINE Lanes rounded_to_bf16(const Lanes& x) {
 }
 QUIRE_INLINE void store_bytes(const Ints& x, std::int8_t* p) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(x.v));
-}
-
-// Calls f(integral_constant<int, 0>) .. f(integral_constant<int, N - 1>).
-template <int N, typename F>
-QUIRE_INLINE void unrolled(F&& f) {
-  [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
-    (f(std::integral_constant<int, I>{}), ...);
-  }
-  (std::make_integer_sequence<int, N>{});
 }
 
 QUIRE_INLINE __m512i load_bytes(const void* p) {

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/format.h"
 #include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/unrolled.h"
 #include "kernels/dtype.h"
 
 // Sixteen lanes in plain C++. Included by one source file, as the other lanes_*.h are: everything

@@ -75,54 +75,76 @@ struct PlainF16 {
   static Lanes load(const std::uint8_t* p) { return Lanes::load_half(p); }
 };
 
+// Inputs that a tile of rows works on before the next tile does: what it reads of them stays in the
+// first-level cache. Whole steps of BF16.
+inline constexpr std::int64_t kWideInputs = 256;
+
+// Sums of a tile of rows so far, fresh at input 0. Loops over rows are unrolled here and below, or
+// g++ keeps the sums of six rows in memory.
+template <int Rows>
+QUIRE_INLINE void load_sums(const float* out, std::int64_t k, Lanes (&acc)[Rows]) {
+  unrolled<Rows>([&](auto m) __attribute__((always_inline)) {
+    acc[m] = k == 0 ? Lanes::zero() : Lanes::load(out + m * kPanelRows);
+  });
+}
+template <int Rows>
+QUIRE_INLINE void store_sums(const Lanes (&acc)[Rows], float* out) {
+  unrolled<Rows>([&](auto m)
+                     __attribute__((always_inline)) { acc[m].store(out + m * kPanelRows); });
+}
+
+// Adds inputs [k, end) to out[Rows, 16]; panel: at input k.
 template <typename Plain, int Rows>
-inline void plain_tile(const std::uint8_t* panel, const ActivationRows& x, int first, float* out) {
+inline void plain_tile(const std::uint8_t* panel, const ActivationRows& x, int first,
+                       std::int64_t k, std::int64_t end, float* out) {
   const float* rows[Rows];
   Lanes acc[Rows];
-  for (int m = 0; m < Rows; ++m) {
-    rows[m] = x.x + (first + m) * x.cols;
-    acc[m] = Lanes::zero();
-  }
-  for (std::int64_t k = 0; k < x.cols; ++k, panel += kPanelRows * Plain::kBytes) {
+  for (int m = 0; m < Rows; ++m) rows[m] = x.x + (first + m) * x.cols;
+  load_sums(out, k, acc);
+  for (; k < end; ++k, panel += kPanelRows * Plain::kBytes) {
     if (first == 0) __builtin_prefetch(panel + kPrefetchBytes);
     const Lanes w = Plain::load(panel);
-    for (int m = 0; m < Rows; ++m) acc[m] = fma(w, Lanes::set(rows[m][k]), acc[m]);
+    unrolled<Rows>([&](auto m) __attribute__((always_inline)) {
+      acc[m] = fma(w, Lanes::set(rows[m][k]), acc[m]);
+    });
   }
-  for (int m = 0; m < Rows; ++m) acc[m].store(out + (first + m) * kPanelRows);
+  store_sums(acc, out);
 }
 
 // One chain of a step's `count` inputs, for Rows rows: Place 0 the even, 1 the odd ones.
 template <int Place, int Rows>
-inline void add_bf16_chain(const std::uint8_t* panel, const float* const (&rows)[Rows],
-                           std::int64_t k, int count, Lanes (&sum)[Rows]) {
+QUIRE_INLINE void add_bf16_chain(const std::uint8_t* panel, const float* const (&rows)[Rows],
+                                 std::int64_t k, int count, Lanes (&sum)[Rows]) {
   for (int i = Place; i < count; i += 2, panel += kPanelRows * 2 * 2) {
     const Lanes w = Lanes::load_bf16_of_pairs(panel, Place);
-    for (int m = 0; m < Rows; ++m) sum[m] = fma(w, Lanes::set(rows[m][k + i]), sum[m]);
+    unrolled<Rows>([&](auto m) __attribute__((always_inline)) {
+      sum[m] = fma(w, Lanes::set(rows[m][k + i]), sum[m]);
+    });
   }
 }
 
-// A chain after the other: the sums of both would not fit the registers.
+// The same. A chain after the other: the sums of both would not fit the registers.
 template <int Rows>
-inline void bf16_tile(const std::uint8_t* panel, const ActivationRows& x, int first, float* out) {
+inline void bf16_tile(const std::uint8_t* panel, const ActivationRows& x, int first, std::int64_t k,
+                      std::int64_t end, float* out) {
   const float* rows[Rows];
   Lanes acc[Rows];
-  for (int m = 0; m < Rows; ++m) {
-    rows[m] = x.rounded + (first + m) * x.cols;
-    acc[m] = Lanes::zero();
-  }
-  for (std::int64_t k = 0; k < x.cols; k += kBf16Step) {
-    const int count = x.cols - k < kBf16Step ? static_cast<int>(x.cols - k) : kBf16Step;
+  for (int m = 0; m < Rows; ++m) rows[m] = x.rounded + (first + m) * x.cols;
+  load_sums(out, k, acc);
+  for (; k < end; k += kBf16Step, panel += kBf16StepBytes) {
+    const int count = end - k < kBf16Step ? static_cast<int>(end - k) : kBf16Step;
     Lanes even[Rows], odd[Rows];
-    for (int m = 0; m < Rows; ++m) even[m] = odd[m] = Lanes::zero();
+    unrolled<Rows>([&](auto m)
+                       __attribute__((always_inline)) { even[m] = odd[m] = Lanes::zero(); });
     if (first == 0)
       for (int line = 0; line < kBf16StepBytes; line += 64)
         __builtin_prefetch(panel + kPrefetchBytes + line);
     add_bf16_chain<0, Rows>(panel, rows, k, count, even);
     add_bf16_chain<1, Rows>(panel, rows, k, count, odd);
-    for (int m = 0; m < Rows; ++m) acc[m] = acc[m] + (even[m] + odd[m]);
-    panel += kBf16StepBytes;
+    unrolled<Rows>([&](auto m)
+                       __attribute__((always_inline)) { acc[m] = acc[m] + (even[m] + odd[m]); });
   }
-  for (int m = 0; m < Rows; ++m) acc[m].store(out + (first + m) * kPanelRows);
+  store_sums(acc, out);
 }
 
 // Runs tiles of kTileRows rows (4 or 8), then the remaining rows in smaller ones.
@@ -158,37 +180,45 @@ struct QuantisedPanel {
 };
 
 // Runs tiles of as many rows as have their sums in registers, then one of the rest.
-template <template <int> typename Tile, int Rows = kRowsAtOnce>
-inline void run_wide_tiles(const std::uint8_t* panel, const ActivationRows& x, float* out,
-                           int row = 0) {
+template <typename Kernel, int Rows = kRowsAtOnce>
+inline void run_wide_tiles(const std::uint8_t* panel, const ActivationRows& x, std::int64_t k,
+                           std::int64_t end, float* out, int row = 0) {
   if constexpr (Rows > 0) {
-    for (; row + Rows <= x.rows; row += Rows) Tile<Rows>::run(panel, x, row, out);
-    if (row < x.rows) run_wide_tiles<Tile, Rows - 1>(panel, x, out, row);
+    for (; row + Rows <= x.rows; row += Rows)
+      Kernel::template tile<Rows>(panel, x, row, k, end, out + row * kPanelRows);
+    if (row < x.rows) run_wide_tiles<Kernel, Rows - 1>(panel, x, k, end, out, row);
   }
+}
+
+template <typename Kernel>
+inline void run_wide(const std::uint8_t* panel, const ActivationRows& x, float* out) {
+  const std::int64_t inputs = x.rows > kRowsAtOnce ? kWideInputs : x.cols;
+  for (std::int64_t k = 0; k < x.cols; k += inputs, panel += inputs * kPanelRows * Kernel::kBytes)
+    run_wide_tiles<Kernel>(panel, x, k, k + inputs < x.cols ? k + inputs : x.cols, out);
 }
 
 template <typename Plain>
 struct PlainPanel {
+  static constexpr int kBytes = Plain::kBytes;
   template <int Rows>
-  struct Tile {
-    static void run(const std::uint8_t* panel, const ActivationRows& x, int first, float* out) {
-      plain_tile<Plain, Rows>(panel, x, first, out);
-    }
-  };
+  static void tile(const std::uint8_t* panel, const ActivationRows& x, int first, std::int64_t k,
+                   std::int64_t end, float* out) {
+    plain_tile<Plain, Rows>(panel, x, first, k, end, out);
+  }
   static void run(const std::uint8_t* panel, const ActivationRows& x, float* out) {
-    run_wide_tiles<Tile>(panel, x, out);
+    run_wide<PlainPanel>(panel, x, out);
   }
 };
 
 struct Bf16Panel {
+  static constexpr int kBytes = 2;
   template <int Rows>
-  struct Tile {
-    static void run(const std::uint8_t* panel, const ActivationRows& x, int first, float* out) {
-      bf16_tile<Rows>(panel, x, first, out);
-    }
-  };
+  static void tile(const std::uint8_t* panel, const ActivationRows& x, int first, std::int64_t k,
+                   std::int64_t end, float* out) {
+    bf16_tile<Rows>(panel, x, first, k, end, out);
+  }
   static void run(const std::uint8_t* panel, const ActivationRows& x, float* out) {
-    run_wide_tiles<Tile>(panel, x, out);
+    run_wide<Bf16Panel>(panel, x, out);
   }
 };
 
