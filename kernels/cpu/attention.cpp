@@ -49,7 +49,7 @@ struct Attention::Call {
     return plan.kind.window > 0 ? std::max(0, position - plan.kind.window + 1) : 0;
   }
   std::size_t scratch_floats() const {
-    return static_cast<std::size_t>(max_rows) * (3 * padded_dim + kSpan + 4) +
+    return static_cast<std::size_t>(max_rows + kSpareRows) * (4 * padded_dim + kSpan + 4) +
            static_cast<std::size_t>(kSpan) * padded_dim +
            static_cast<std::size_t>(kTile) * shape.head_dim +
            static_cast<std::size_t>(kSpan) * 2 * (shape.head_dim + cache.num_scales(layer)) + 16;
@@ -57,7 +57,9 @@ struct Attention::Call {
 };
 
 struct Attention::Scratch {
+  // With kSpareRows after max_rows:
   float *q, *span_out, *out;                           // [max_rows, padded_dim]
+  std::uint16_t* q_bf16;                               // [max_rows, padded_dim]
   float* scores;                                       // [max_rows, kSpan]
   float *span_largest, *span_total, *largest, *total;  // [max_rows]
   float *keys, *values;                                // [head_dim, 16], [kSpan, padded_dim]
@@ -73,10 +75,11 @@ struct Attention::Scratch {
       memory += floats;
       return start;
     };
-    const std::size_t rows = call.max_rows, dim = call.padded_dim;
+    const std::size_t rows = call.max_rows + kSpareRows, dim = call.padded_dim;
     keys = take(static_cast<std::size_t>(kTile) * call.shape.head_dim);
     values = take(kSpan * dim);
     q = take(rows * dim);
+    q_bf16 = reinterpret_cast<std::uint16_t*>(take(rows * dim / 2));
     span_out = take(rows * dim);
     out = take(rows * dim);
     scores = take(rows * kSpan);
@@ -172,6 +175,8 @@ void Attention::load_queries(const Call& call, const Plan::Item& item, int kv_he
       std::fill(target + dim, target + call.padded_dim, 0.0f);
     }
   }
+  if (call.cache.dtype() == KvDType::kBF16)
+    kernels_.round_queries(scratch.q, target - scratch.q, scratch.q_bf16);
 }
 
 // The tiles of span `index` that hold positions [begin, end): where they lie in the pool, or, of
@@ -245,6 +250,7 @@ bool Attention::span(const Call& call, const Plan::Item& item, int kv_head, int 
   args.group = call.group;
   args.queries = end_query - first_query;
   args.q = scratch.q + row * call.padded_dim;
+  args.q_bf16 = scratch.q_bf16 + row * call.padded_dim;
   std::ranges::copy(scratch.tiles, args.tiles);
   std::ranges::transform(scratch.tiles, args.next_keys, &StoredTile::keys);
   std::ranges::copy(keys_ahead(call, item, kv_head, index + 1, scratch), args.next_keys);
@@ -329,7 +335,8 @@ void Attention::finish(const Call& call, const Plan::Query& query, int kv_head, 
   float* heads = call.out.row(query.row) + kv_head * call.group * dim;
   for (int h = 0; h < call.group; ++h) {
     const float* out = scratch.out + (first_row + h) * call.padded_dim;
-    for (int d = 0; d < dim; ++d) heads[h * dim + d] = out[d] / scratch.total[first_row + h];
+    // An underflow's zero has a sign of the chunk's; adding zero takes it away.
+    for (int d = 0; d < dim; ++d) heads[h * dim + d] = out[d] / scratch.total[first_row + h] + 0.0f;
   }
 }
 

@@ -1,9 +1,11 @@
 #include "kernels/cpu/lanes_avx512.h"
 // The order matters: the templates use the lanes and the tiles.
+#include "kernels/cpu/attention_scores.h"
 #include "kernels/cpu/panel_kernels.h"
 #ifndef QUIRE_EMULATED_AVX512  // defined by the test that runs this file on any CPU
 #include "kernels/cpu/tiles_amx.h"
 #endif
+#include "kernels/cpu/attention_kernels_amx.h"
 #include "kernels/cpu/panel_kernels_amx.h"
 
 namespace quire::cpu {
@@ -48,6 +50,22 @@ void tiled_bf16(const std::uint8_t* panel, const ActivationRows& x, float* out) 
   if (x.rows < kFewestBf16Rows) return avx512_panel(DType::kBF16, panel, x, out);
   need_tiles(kFullTiles);
   tiled_bf16_panel(panel, x, out);
+}
+
+void tiled_attention(const SpanArgs& args) {
+  bool done = false;
+  if (args.queries * args.group >= kFewestAttentionRows && args.head_dim % kPairStep == 0) {
+    need_tiles(kFullTiles);
+    done = attend_span_tiles(args);
+  }
+  if (!done) kAvx512Attention.attend_span[static_cast<int>(KvDType::kBF16)](args);
+}
+
+AttentionKernels attention_on_tiles() {
+  AttentionKernels kernels = kAvx512Attention;
+  kernels.attend_span[static_cast<int>(KvDType::kBF16)] = tiled_attention;
+  kernels.round_queries = round_and_pack_queries;
+  return kernels;
 }
 
 template <DType Type, PackedFormat F>
@@ -96,6 +114,8 @@ KernelTable tiled_table() {
   set_panel<DType::kIQ4_XS, kPackedIQ4_XS>(table);
   set_panel<DType::kMXFP4, kPackedMXFP4>(table);
   table.panel[static_cast<int>(DType::kBF16)] = tiled_bf16;
+  static const AttentionKernels kAttention = attention_on_tiles();
+  table.attention = &kAttention;
   table.reads_bf16 = true;
   table.bf16_flops_per_round = 2 * 6 * 16 * 16 * 32;
   table.burn_bf16 = burn_bf16_tiles;

@@ -93,24 +93,6 @@ QUIRE_INLINE void store_sums(const Lanes (&acc)[Rows], float* out) {
                      __attribute__((always_inline)) { acc[m].store(out + m * kPanelRows); });
 }
 
-// Adds inputs [k, end) to out[Rows, 16]; panel: at input k.
-template <typename Plain, int Rows>
-inline void plain_tile(const std::uint8_t* panel, const ActivationRows& x, int first,
-                       std::int64_t k, std::int64_t end, float* out) {
-  const float* rows[Rows];
-  Lanes acc[Rows];
-  for (int m = 0; m < Rows; ++m) rows[m] = x.x + (first + m) * x.cols;
-  load_sums(out, k, acc);
-  for (; k < end; ++k, panel += kPanelRows * Plain::kBytes) {
-    if (first == 0) __builtin_prefetch(panel + kPrefetchBytes);
-    const Lanes w = Plain::load(panel);
-    unrolled<Rows>([&](auto m) __attribute__((always_inline)) {
-      acc[m] = fma(w, Lanes::set(rows[m][k]), acc[m]);
-    });
-  }
-  store_sums(acc, out);
-}
-
 // One chain of a step's `count` inputs, for Rows rows: Place 0 the even, 1 the odd ones.
 template <int Place, int Rows>
 QUIRE_INLINE void add_bf16_chain(const std::uint8_t* panel, const float* const (&rows)[Rows],
@@ -121,30 +103,6 @@ QUIRE_INLINE void add_bf16_chain(const std::uint8_t* panel, const float* const (
       sum[m] = fma(w, Lanes::set(rows[m][k + i]), sum[m]);
     });
   }
-}
-
-// The same. A chain after the other: the sums of both would not fit the registers.
-template <int Rows>
-inline void bf16_tile(const std::uint8_t* panel, const ActivationRows& x, int first, std::int64_t k,
-                      std::int64_t end, float* out) {
-  const float* rows[Rows];
-  Lanes acc[Rows];
-  for (int m = 0; m < Rows; ++m) rows[m] = x.rounded + (first + m) * x.cols;
-  load_sums(out, k, acc);
-  for (; k < end; k += kBf16Step, panel += kBf16StepBytes) {
-    const int count = end - k < kBf16Step ? static_cast<int>(end - k) : kBf16Step;
-    Lanes even[Rows], odd[Rows];
-    unrolled<Rows>([&](auto m)
-                       __attribute__((always_inline)) { even[m] = odd[m] = Lanes::zero(); });
-    if (first == 0)
-      for (int line = 0; line < kBf16StepBytes; line += 64)
-        __builtin_prefetch(panel + kPrefetchBytes + line);
-    add_bf16_chain<0, Rows>(panel, rows, k, count, even);
-    add_bf16_chain<1, Rows>(panel, rows, k, count, odd);
-    unrolled<Rows>([&](auto m)
-                       __attribute__((always_inline)) { acc[m] = acc[m] + (even[m] + odd[m]); });
-  }
-  store_sums(acc, out);
 }
 
 // Runs tiles of kTileRows rows (4 or 8), then the remaining rows in smaller ones.
@@ -200,10 +158,22 @@ inline void run_wide(const std::uint8_t* panel, const ActivationRows& x, float* 
 template <typename Plain>
 struct PlainPanel {
   static constexpr int kBytes = Plain::kBytes;
+  // Adds inputs [k, end) to out[Rows, 16]; panel: at input k.
   template <int Rows>
   static void tile(const std::uint8_t* panel, const ActivationRows& x, int first, std::int64_t k,
                    std::int64_t end, float* out) {
-    plain_tile<Plain, Rows>(panel, x, first, k, end, out);
+    const float* rows[Rows];
+    Lanes acc[Rows];
+    for (int m = 0; m < Rows; ++m) rows[m] = x.x + (first + m) * x.cols;
+    load_sums(out, k, acc);
+    for (; k < end; ++k, panel += kPanelRows * Plain::kBytes) {
+      if (first == 0) __builtin_prefetch(panel + kPrefetchBytes);
+      const Lanes w = Plain::load(panel);
+      unrolled<Rows>([&](auto m) __attribute__((always_inline)) {
+        acc[m] = fma(w, Lanes::set(rows[m][k]), acc[m]);
+      });
+    }
+    store_sums(acc, out);
   }
   static void run(const std::uint8_t* panel, const ActivationRows& x, float* out) {
     run_wide<PlainPanel>(panel, x, out);
@@ -212,10 +182,28 @@ struct PlainPanel {
 
 struct Bf16Panel {
   static constexpr int kBytes = 2;
+  // A chain after the other: the sums of both would not fit the registers.
   template <int Rows>
   static void tile(const std::uint8_t* panel, const ActivationRows& x, int first, std::int64_t k,
                    std::int64_t end, float* out) {
-    bf16_tile<Rows>(panel, x, first, k, end, out);
+    const float* rows[Rows];
+    Lanes acc[Rows];
+    for (int m = 0; m < Rows; ++m) rows[m] = x.rounded + (first + m) * x.cols;
+    load_sums(out, k, acc);
+    for (; k < end; k += kBf16Step, panel += kBf16StepBytes) {
+      const int count = end - k < kBf16Step ? static_cast<int>(end - k) : kBf16Step;
+      Lanes even[Rows], odd[Rows];
+      unrolled<Rows>([&](auto m)
+                         __attribute__((always_inline)) { even[m] = odd[m] = Lanes::zero(); });
+      if (first == 0)
+        for (int line = 0; line < kBf16StepBytes; line += 64)
+          __builtin_prefetch(panel + kPrefetchBytes + line);
+      add_bf16_chain<0, Rows>(panel, rows, k, count, even);
+      add_bf16_chain<1, Rows>(panel, rows, k, count, odd);
+      unrolled<Rows>([&](auto m)
+                         __attribute__((always_inline)) { acc[m] = acc[m] + (even[m] + odd[m]); });
+    }
+    store_sums(acc, out);
   }
   static void run(const std::uint8_t* panel, const ActivationRows& x, float* out) {
     run_wide<Bf16Panel>(panel, x, out);

@@ -75,11 +75,7 @@ struct Rows {
   }
 };
 
-}  // namespace
-
-bool gives_the_scalar_bits(const KernelTable& table) {
-  const FlushDenormals flush;
-  std::mt19937 random(1);
+bool multiplies_alike(const KernelTable& table, std::mt19937& random) {
   Rows x(random);
   bool same = true;
   for (int type = 0; type < kNumDTypes; ++type) {
@@ -93,6 +89,74 @@ bool gives_the_scalar_bits(const KernelTable& table) {
       same = same && std::memcmp(expected, found, rows * kPanelRows * sizeof(float)) == 0;
     }
   }
+  return same;
+}
+
+// One span of BF16 keys and values, and causal queries over its end.
+class Attended {
+ public:
+  explicit Attended(std::mt19937& random) : keys_(kValues), values_(kValues) {
+    for (std::uint16_t& key : keys_) key = random_bf16(random);
+    for (std::uint16_t& value : values_) value = random_bf16(random);
+    for (int i = 0; i < kPadded; ++i)
+      q_.push_back(static_cast<float>(static_cast<int>(random() % 401) - 200) / 4096.0f);
+    for (int query = 0; query < kQueries; ++query) end_.push_back(kSpan - kQueries + 1 + query);
+  }
+
+  // Outputs, largest scores and totals.
+  std::vector<float> by(const AttentionKernels& kernels) const {
+    std::vector<float> q = q_, scores((kRows + kSpareRows) * kSpan), key_floats(kDim * 16),
+                       value_floats(kValues), out(kPadded), largest(kRows), total(kRows);
+    std::vector<std::uint16_t> q_bf16(kPadded);
+    kernels.round_queries(q.data(), kPadded, q_bf16.data());
+    SpanArgs args;
+    args.head_dim = args.padded_dim = kDim;
+    args.group = kGroup;
+    args.queries = kQueries;
+    args.q = q.data();
+    args.q_bf16 = q_bf16.data();
+    for (int tile = 0; tile < kSpan / 16; ++tile) {
+      args.tiles[tile].keys = reinterpret_cast<const std::uint8_t*>(&keys_[tile * 16 * kDim]);
+      args.tiles[tile].values = reinterpret_cast<const std::uint8_t*>(&values_[tile * 16 * kDim]);
+      args.next_keys[tile] = args.tiles[tile].keys;
+    }
+    args.begin = begin_;
+    args.end = end_.data();
+    args.scores = scores.data();
+    args.key_floats = key_floats.data();
+    args.value_floats = value_floats.data();
+    args.largest = largest.data();
+    args.total = total.data();
+    args.out = out.data();
+    kernels.attend_span[static_cast<int>(KvDType::kBF16)](args);
+    out.resize(kRows * kDim);
+    out.insert(out.end(), largest.begin(), largest.end());
+    out.insert(out.end(), total.begin(), total.end());
+    return out;
+  }
+
+ private:
+  static constexpr int kDim = 64, kGroup = 3, kQueries = 7, kRows = kGroup * kQueries;
+  static constexpr int kValues = kSpan * kDim, kPadded = (kRows + kSpareRows) * kDim;
+  std::vector<std::uint16_t> keys_, values_;
+  std::vector<float> q_;
+  std::vector<int> end_;
+  int begin_[kQueries] = {};
+};
+
+bool attends_alike(const KernelTable& table, std::mt19937& random) {
+  const Attended span(random);
+  const std::vector<float> expected = span.by(*scalar_kernels().attention);
+  const std::vector<float> found = span.by(*table.attention);
+  return std::memcmp(expected.data(), found.data(), expected.size() * sizeof(float)) == 0;
+}
+
+}  // namespace
+
+bool gives_the_scalar_bits(const KernelTable& table) {
+  const FlushDenormals flush;
+  std::mt19937 random(1);
+  const bool same = multiplies_alike(table, random) && attends_alike(table, random);
   if (table.end_job) table.end_job();
   return same;
 }

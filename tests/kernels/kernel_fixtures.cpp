@@ -144,6 +144,32 @@ BatchView Step::view() const {
   return view;
 }
 
+Step flat_step(int rows) {
+  std::vector<Piece> pieces;
+  std::vector<std::vector<int>> blocks;
+  for (int i = 0; i < rows; ++i) {
+    pieces.push_back({i, 0, 1});
+    blocks.push_back({i});
+  }
+  return Step(pieces, blocks, 16);
+}
+
+std::unique_ptr<Backend> make_cpu(const BackendOptions& options) {
+  std::string error;
+  return make_cpu_backend(options, error);
+}
+
+std::vector<CpuConfig> cpu_configs() {
+  std::vector<CpuConfig> configs;
+  for (const char* isa : {"scalar", "avx2", "avx512", "amx"}) {
+    CpuConfig config{isa, {}};
+    config.options.isa = isa;
+    config.options.num_threads = 2;
+    if (make_cpu(config.options)) configs.push_back(config);
+  }
+  return configs;
+}
+
 void set_rows(Backend& backend, Step& step, Buffer& buffer, const std::vector<float>& rows) {
   const MatrixView view{DType::kF32, static_cast<std::int64_t>(rows.size()) / buffer.width(),
                         buffer.width(), rows.data()};

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -60,6 +61,18 @@ class Step {
   std::vector<std::int64_t> slots_;
   int max_blocks_ = 1;
 };
+
+// A step of `rows` requests of one token.
+Step flat_step(int rows);
+
+// Null when this machine lacks the instruction set asked for.
+std::unique_ptr<Backend> make_cpu(const BackendOptions& options);
+// Options for every instruction set this machine has, with two threads.
+struct CpuConfig {
+  std::string name;
+  BackendOptions options;
+};
+std::vector<CpuConfig> cpu_configs();
 
 // Fills a buffer's rows from host memory: a table of float32 rows read through embed().
 void set_rows(Backend& backend, Step& step, Buffer& buffer, const std::vector<float>& rows);

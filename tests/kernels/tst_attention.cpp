@@ -140,6 +140,7 @@ class TestAttention : public QObject {
  private slots:
   void matchesTheReference();
   void chunksBlocksThreadsAndNeighboursDoNotChangeABit();
+  void aZeroThatUnderflowedHasNoSign();
   void everyInstructionSetGivesTheSameBits();
   void aWindowSeesOnlyTheLastPositions();
   void int8KeepsValuesRoundedInBlocksOf32();
@@ -150,16 +151,18 @@ class TestAttention : public QObject {
 };
 
 // With K and V kept in float32 only the order of the additions differs: softmax weights sum to one,
-// values are about normal, so 1e-5 is some 80 roundings. BF16 keeps 8 bits of K and V: a score, a
-// sum of head_dim products of about unit variance over sqrt(head_dim), moves by about 2^-9 times
-// its size, and values by 2^-9. F16 keeps 11 bits: an eighth of that.
+// values are about normal, so 1e-5 is some 80 roundings. BF16 keeps 8 bits of K and V, and
+// attention over it as many of queries and weights: a score, a sum of head_dim products of about
+// unit variance over sqrt(head_dim), moves by about 2^-9 times its size for each of K and the
+// query, and values and weights by 2^-9. F16 keeps 11 bits of K and V alone: less than an eighth of
+// that.
 void TestAttention::matchesTheReference() {
   Random random(20);
   const auto reference = make_reference_backend();
   for (const QkvShape shape : {QkvShape{4, 4, 32}, {9, 3, 64}, {8, 2, 80}, {8, 1, 128}}) {
     const Context context(shape, 150, random);
     const Rows expected = Runner{*reference}.run(context, {150});
-    for (const char* isa : {"scalar", "avx2", "avx512"}) {
+    for (const char* isa : {"scalar", "avx2", "avx512", "amx"}) {
       const auto exact = make_cpu(isa, 2, KvDType::kF32);
       if (!exact) continue;
       QVERIFY(largest_difference(Runner{*exact}.run(context, {150}), expected) < 1e-5);
@@ -192,13 +195,34 @@ void TestAttention::chunksBlocksThreadsAndNeighboursDoNotChangeABit() {
   }
 }
 
+// Query 191 is the last that sees nothing of the step of 32 positions from 192 on, which is worked
+// on all the same when it comes with 192. What it sees of its span adds up to a negative number too
+// small to be one, and so does the span before once its weight is taken down.
+void TestAttention::aZeroThatUnderflowedHasNoSign() {
+  constexpr int kDim = 32;
+  Random random(27);
+  Context context({1, 1, kDim}, 194, random);
+  std::ranges::fill(context.qkv, 0.0f);
+  for (int position = 0; position < context.length; ++position) {
+    float* q = &context.qkv[position * 3 * kDim];
+    q[0] = 1;
+    q[kDim] = position < 128 ? 0.0f : 64.0f;
+    const float value = position == 5 || position == 160 ? -1.25e-38f : 1.20e-38f;
+    if (position == 5 || position == 128 || position == 160) std::fill_n(q + 2 * kDim, kDim, value);
+  }
+  for (const char* isa : {"scalar", "avx2", "avx512", "amx"})
+    if (const auto backend = make_cpu(isa, 1))
+      QVERIFY(same_bits(Runner{*backend}.run(context, {191, 3}),
+                        Runner{*backend}.run(context, ones(194))));
+}
+
 void TestAttention::everyInstructionSetGivesTheSameBits() {
   Random random(22);
   for (const QkvShape shape : {QkvShape{6, 2, 64}, {2, 2, 40}}) {
     const Context context(shape, 140, random);
     for (const KvDType kv : {KvDType::kBF16, KvDType::kF16, KvDType::kF32, KvDType::kInt8}) {
       const Rows expected = Runner{*make_cpu("scalar", 2, kv)}.run(context, {140});
-      for (const char* isa : {"avx2", "avx512"})
+      for (const char* isa : {"avx2", "avx512", "amx"})
         if (const auto backend = make_cpu(isa, 2, kv))
           QVERIFY(same_bits(Runner{*backend}.run(context, {90, 50}), expected));
     }

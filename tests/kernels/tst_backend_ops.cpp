@@ -2,7 +2,6 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <limits>
 
 #include "kernels/cpu/format.h"
 #include "tests/kernels/kernel_fixtures.h"
@@ -15,45 +14,10 @@ namespace {
 
 using Rows = std::vector<float>;
 
-struct Config {
-  std::string name;
-  BackendOptions options;
-};
-
-std::vector<Config> cpu_configs() {
-  std::vector<Config> configs;
-  for (const char* isa : {"scalar", "avx2", "avx512", "amx"}) {
-    BackendOptions options;
-    options.isa = isa;
-    options.num_threads = 2;
-    std::string error;
-    if (make_cpu_backend(options, error)) configs.push_back({isa, options});
-  }
-  return configs;
-}
-
-std::unique_ptr<Backend> make_cpu(const BackendOptions& options) {
-  std::string error;
-  return make_cpu_backend(options, error);
-}
-
 Rows rows_of(Backend& backend, const Buffer& buffer, int n) {
   Rows rows(static_cast<std::size_t>(n) * buffer.width());
   backend.download(buffer, n, rows);
   return rows;
-}
-
-std::vector<std::vector<int>> one_block_each(int requests) {
-  std::vector<std::vector<int>> blocks;
-  for (int i = 0; i < requests; ++i) blocks.push_back({i});
-  return blocks;
-}
-
-// A step of `rows` single-token requests.
-Step flat_step(int rows) {
-  std::vector<Piece> pieces;
-  for (int i = 0; i < rows; ++i) pieces.push_back({i, 0, 1});
-  return Step(pieces, one_block_each(rows), 16);
 }
 
 // How far a linear map of `cols` inputs may be from float32: half an activation step per input,
@@ -121,7 +85,6 @@ class TestBackendOps : public QObject {
   void normGateUpMatchesTheReference();
   void normQkvStacksPartsOfDifferentTypes();
   void headReadsOnlyTheRowsAskedFor();
-  void headFindsTheLargestLogit();
   void ropeRotatesNormsAndWrites();
   void aDamagedRowStaysDamaged();
   void denormalsAreZeroInEveryOperation();
@@ -138,7 +101,7 @@ void TestBackendOps::linearStaysWithinItsBound() {
     const Rows input = random.normals(5 * weight.cols);
     const std::vector<float> bias = random.normals(weight.rows);
     const Rows expected = linear_add_rows(*reference, weight, input, &bias);
-    for (const Config& config : cpu_configs()) {
+    for (const CpuConfig& config : cpu_configs()) {
       const auto backend = make_cpu(config.options);
       const Rows actual = linear_add_rows(*backend, weight, input, &bias);
       for (std::size_t i = 0; i < actual.size(); ++i) {
@@ -161,7 +124,7 @@ void TestBackendOps::everyInstructionSetAndThreadCountGivesTheSameBits() {
     const Rows input = random.normals(23 * 256);
     const Rows expected =
         linear_add_rows(*make_cpu({.num_threads = 1, .isa = "scalar"}), weight, input, nullptr);
-    for (const Config& config : cpu_configs())
+    for (const CpuConfig& config : cpu_configs())
       for (int threads = 1; threads <= 4; ++threads) {
         BackendOptions options = config.options;
         options.num_threads = threads;
@@ -178,7 +141,7 @@ void TestBackendOps::embedDecodesAndScales() {
     Step step = flat_step(3);
     step.input_ids = {8, 0, 5};
     Rows expected = table.decoded();
-    for (const Config& config : cpu_configs()) {
+    for (const CpuConfig& config : cpu_configs()) {
       const auto backend = make_cpu(config.options);
       const auto x = backend->allocate(3, 256);
       backend->begin_step(step.view());
@@ -212,7 +175,7 @@ void TestBackendOps::normGateUpMatchesTheReference() {
         return rows_of(backend, *out, 6);
       };
       const Rows expected = run(*make_reference_backend());
-      for (const Config& config : cpu_configs()) {
+      for (const CpuConfig& config : cpu_configs()) {
         const Rows actual = run(*make_cpu(config.options));
         for (std::size_t i = 0; i < actual.size(); ++i)
           QVERIFY2(std::abs(actual[i] - expected[i]) <= 2e-6 * (1 + std::abs(expected[i])),
@@ -239,7 +202,7 @@ void TestBackendOps::normQkvStacksPartsOfDifferentTypes() {
     return rows_of(backend, *out, 4);
   };
   const Rows expected = run(*make_reference_backend());
-  for (const Config& config : cpu_configs()) {
+  for (const CpuConfig& config : cpu_configs()) {
     const Rows actual = run(*make_cpu(config.options));
     for (std::size_t i = 0; i < actual.size(); ++i) {
       const int output = static_cast<int>(i % 88);
@@ -270,7 +233,7 @@ void TestBackendOps::headReadsOnlyTheRowsAskedFor() {
     backend.head(*x, {rows, places_of(logits, rows.size()), {}}, *device_norm, 1e-6f, *weight);
     return logits;
   };
-  for (const Config& config : cpu_configs()) {
+  for (const CpuConfig& config : cpu_configs()) {
     const auto backend = make_cpu(config.options);
     const Rows both = run(*backend, {5, 1});
     QVERIFY(same_bits(Rows(both.begin(), both.begin() + 50), run(*backend, {5})));
@@ -281,74 +244,6 @@ void TestBackendOps::headReadsOnlyTheRowsAskedFor() {
       const Rows x = normalised(input.data() + (i < 50 ? 5 : 1) * 64, norm);
       QVERIFY(std::abs(both[i] - expected[i]) <= bound.of(x.data(), i % 50));
     }
-  }
-}
-
-// Equal logits, both zeros, infinities, NaN and rows without any logit above -infinity among them;
-// every other row is asked for all logits.
-void TestBackendOps::headFindsTheLargestLogit() {
-  constexpr int kRows = 6, kVocab = 333, kHidden = 2;
-  Random random(19);
-  const float infinity = std::numeric_limits<float>::infinity(), nan = std::nanf("");
-  const std::vector<float> columns[] = {
-      random.normals(kVocab),
-      std::vector<float>(kVocab, -0.0f),
-      std::vector<float>(kVocab, nan),
-  };
-  for (int kind = 0; kind < 6; ++kind) {
-    std::vector<float> column = columns[std::min(kind, 2)];
-    if (kind == 1) column[50] = column[200] = 0.0f;
-    if (kind == 3) column[300] = column[20] = -1.0f;
-    if (kind == 4) column[17] = column[251] = infinity;
-    if (kind == 5) std::ranges::fill(column, -infinity);
-    Rows weights;
-    for (const float value : column) weights.insert(weights.end(), {value, 0.0f});
-    const MatrixView view{DType::kF32, kVocab, kHidden, weights.data()};
-    const std::vector<std::int32_t> rows{5, 0, 3, 2};
-    const auto run = [&](Backend& backend, bool all) {
-      Step step = flat_step(kRows);
-      const auto x = backend.allocate(kRows, kHidden);
-      Rows input;
-      for (int i = 0; i < kRows; ++i) input.insert(input.end(), {1.0f, 1.0f});
-      set_rows(backend, step, *x, input);
-      const auto weight = backend.pack({&view, 1});
-      const auto norm = backend.upload(std::vector<float>(kHidden, 1.0f));
-      Rows logits(rows.size() * kVocab, 7.0f);
-      std::vector<float*> places = places_of(logits, rows.size());
-      std::vector<LargestLogit> largest(rows.size(), {7.0f, 7});
-      for (std::size_t i = 0; i < rows.size(); ++i)
-        if (!all && i % 2 == 1) places[i] = nullptr;
-      backend.begin_step(step.view());
-      backend.head(*x, {rows, places, largest}, *norm, 1e-6f, *weight);
-      return std::pair(logits, largest);
-    };
-    const auto check = [&](Backend& backend) {
-      const Rows logits = run(backend, true).first;
-      const auto [some, largest] = run(backend, false);
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        if (i % 2 == 0) {
-          QVERIFY(std::memcmp(&some[i * kVocab], &logits[i * kVocab], kVocab * sizeof(float)) == 0);
-          QCOMPARE(largest[i].id, 7);
-          continue;
-        }
-        LargestLogit expected;
-        for (int id = 0; id < kVocab; ++id) {
-          const float logit = std::min(logits[i * kVocab + id], std::numeric_limits<float>::max());
-          if (logit > expected.logit) expected = {logit, id};
-        }
-        QCOMPARE(largest[i].id, expected.id);
-        QVERIFY(largest[i].logit == expected.logit);
-        QVERIFY(std::ranges::all_of(&some[i * kVocab], &some[i * kVocab] + kVocab,
-                                    [](float value) { return value == 7.0f; }));
-      }
-    };
-    check(*make_reference_backend());
-    for (const Config& config : cpu_configs())
-      for (int threads = 1; threads <= 4; ++threads) {
-        BackendOptions options = config.options;
-        options.num_threads = threads;
-        check(*make_cpu(options));
-      }
   }
 }
 
@@ -375,7 +270,7 @@ void TestBackendOps::ropeRotatesNormsAndWrites() {
         return rows_of(backend, *qkv, 5 - padding);
       };
       const Rows expected = run(*make_reference_backend(), 0);
-      for (const Config& config : cpu_configs()) {
+      for (const CpuConfig& config : cpu_configs()) {
         const auto backend = make_cpu(config.options);
         const Rows actual = run(*backend, 0);
         for (std::size_t i = 0; i < actual.size(); ++i)
@@ -391,7 +286,7 @@ void TestBackendOps::aDamagedRowStaysDamaged() {
   Random random(17);
   const StoredMatrix weight(DType::kQ4_0, 32, 96, random);
   Rows input = random.normals(3 * 96);
-  for (const Config& config : cpu_configs()) {
+  for (const CpuConfig& config : cpu_configs()) {
     const auto backend = make_cpu(config.options);
     const Rows whole = linear_add_rows(*backend, weight, input, nullptr);
     Rows damaged_input = input;
@@ -418,7 +313,7 @@ void TestBackendOps::denormalsAreZeroInEveryOperation() {
   const auto zero = [](const Rows& rows) {
     return std::ranges::all_of(rows, [](float x) { return x == 0; });
   };
-  for (const Config& config : cpu_configs()) {
+  for (const CpuConfig& config : cpu_configs()) {
     BackendOptions options = config.options;
     options.num_threads = 4;
     options.kv_dtype = KvDType::kF32;

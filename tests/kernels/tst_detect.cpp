@@ -29,6 +29,11 @@ void nearly_right(const std::uint8_t* panel, const ActivationRows& x, float* out
   last = std::nextafter(last, 1e30f);
 }
 
+void nearly_attended(const SpanArgs& args) {
+  scalar_kernels().attention->attend_span[static_cast<int>(KvDType::kBF16)](args);
+  args.total[0] = std::nextafter(args.total[0], 1e30f);
+}
+
 }  // namespace
 
 class TestDetect : public QObject {
@@ -59,6 +64,11 @@ class TestDetect : public QObject {
     KernelTable table = scalar_kernels();
     QVERIFY(gives_the_scalar_bits(table));
     table.panel[static_cast<int>(DType::kQ6_K)] = nearly_right;
+    QVERIFY(!gives_the_scalar_bits(table));
+    AttentionKernels attention = *scalar_kernels().attention;
+    attention.attend_span[static_cast<int>(KvDType::kBF16)] = nearly_attended;
+    table = scalar_kernels();
+    table.attention = &attention;
     QVERIFY(!gives_the_scalar_bits(table));
   }
   void setsAreNamed() {

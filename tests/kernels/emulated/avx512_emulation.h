@@ -8,6 +8,8 @@
 #include <simde/x86/avx512.h>
 #include <simde/x86/avx512/dpbusd.h>
 
+#include <cstdint>
+
 namespace {
 
 // What SIMDe 0.7.4 lacks, from 256-bit halves.
@@ -41,6 +43,13 @@ inline __m512i emulated_cvtepu8_epi16(__m256i x) {
 inline __m512i emulated_cvtepu16_epi32(__m256i x) {
   return join(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(x)), _mm256_cvtepu16_epi32(upper(x)));
 }
+inline __m256i emulated_cvtepi32_epi16(__m512i x) {
+  std::int32_t words[16];
+  std::int16_t halves[16];
+  __builtin_memcpy(words, &x, sizeof words);
+  for (int i = 0; i < 16; ++i) halves[i] = static_cast<std::int16_t>(words[i]);
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves));
+}
 inline __m512i emulated_srai_epi32(__m512i x, int count) {
   return join(_mm256_srai_epi32(half_of(x, 0), count), _mm256_srai_epi32(half_of(x, 1), count));
 }
@@ -70,6 +79,7 @@ inline __m512i emulated_madd_epi16(__m512i a, __m512i b) {
 #define _mm512_cvtepi8_epi32 emulated_cvtepi8_epi32
 #define _mm512_cvtepu8_epi16 emulated_cvtepu8_epi16
 #define _mm512_cvtepu16_epi32 emulated_cvtepu16_epi32
+#define _mm512_cvtepi32_epi16 emulated_cvtepi32_epi16
 #define _mm512_cvtepi32_ps emulated_cvtepi32_ps
 
 #define avx512_kernels emulated_avx512_kernels
