@@ -55,30 +55,44 @@ QUIRE_INLINE void weigh_position(Value<Stored>& value, const Tiles& tiles, const
   });
 }
 
-// Positions [begin, end), which all rows see; both a multiple of the chains.
+// `count` positions in one piece from p on, which all rows see; both a multiple of the chains.
+template <typename Stored, bool Ahead, int Pass, int Rows, int Chunks>
+QUIRE_INLINE void weigh_piece(const SpanArgs& a, const Tiles& tiles, const Seen<Rows>& seen,
+                              int dim, int p, int count, Sums<kChains<Stored>, Rows, Chunks>& sum) {
+  constexpr int kFirst = Pass * kAtOnce<Stored>;
+  Value<Stored> value(tiles, p + kFirst, dim);
+  const std::uint8_t* ahead = a.next_keys[p >> 4] + (value.at - tiles.tile[p >> 4].values);
+  const float* weights = seen.weights + p + kFirst;
+  for (int i = 0; i < count; i += kChains<Stored>, weights += kChains<Stored>) {
+    unrolled<kAtOnce<Stored>>([&](auto chain) __attribute__((always_inline)) {
+      if constexpr (Ahead) {
+        __builtin_prefetch(ahead);
+        ahead += static_cast<std::int64_t>(tiles.stride) * Stored::kBytes;
+      }
+      weigh_position<Stored, kFirst + chain>(value, tiles, weights + chain, dim, sum);
+    });
+    if constexpr (kAtOnce<Stored> < kChains<Stored>) value.advance(tiles);
+  }
+}
+
+// Where the piece of values that holds position p ends, if that is before `end`.
+template <typename Stored>
+constexpr int piece_end(int p, int end) {
+  return Stored::kWidened || (p | 15) >= end ? end : (p | 15) + 1;
+}
+
+// Positions [p, end); as weigh_piece().
 template <typename Stored, bool Ahead, int Rows, int Chunks>
 QUIRE_INLINE void weigh_together(const SpanArgs& a, const Tiles& tiles, const Seen<Rows>& seen,
-                                 int dim, int begin, int end,
+                                 int dim, int p, int end,
                                  Sums<kChains<Stored>, Rows, Chunks>& sum) {
-  each_pass<Stored>([&](auto pass) __attribute__((always_inline)) {
-    constexpr int kFirst = pass * kAtOnce<Stored>;
-    for (int p = begin; p < end;) {
-      Value<Stored> value(tiles, p + kFirst, dim);
-      const std::uint8_t* ahead = a.next_keys[p >> 4] + (value.at - tiles.tile[p >> 4].values);
-      const float* weights = seen.weights + p + kFirst;
-      const int tile_end = (p | 15) + 1, stop = tile_end < end ? tile_end : end;
-      for (; p < stop; p += kChains<Stored>, weights += kChains<Stored>) {
-        unrolled<kAtOnce<Stored>>([&](auto i) __attribute__((always_inline)) {
-          if constexpr (Ahead) {
-            __builtin_prefetch(ahead);
-            ahead += static_cast<std::int64_t>(tiles.stride) * Stored::kBytes;
-          }
-          weigh_position<Stored, kFirst + i>(value, tiles, weights + i, dim, sum);
-        });
-        if constexpr (kAtOnce<Stored> < kChains<Stored>) value.advance(tiles);
-      }
-    }
-  });
+  while (p < end) {
+    const int stop = piece_end<Stored>(p, end);
+    each_pass<Stored>([&](auto pass) __attribute__((always_inline)) {
+      weigh_piece<Stored, Ahead, pass>(a, tiles, seen, dim, p, stop - p, sum);
+    });
+    p = stop;
+  }
 }
 
 // Positions [first, last), where the rows see not the same: together over what all of them see,

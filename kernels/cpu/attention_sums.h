@@ -7,12 +7,12 @@
 namespace quire::cpu {
 namespace {
 
-// Pairs: in the order of BF16. InTurn: its chains one after the other, so that more rows have their
-// sums in registers; else both at once, so that what is stored is read and widened once.
-template <int Bytes, bool Scaled = false, bool Pairs = false, bool InTurn = false>
+template <int Bytes, bool Scaled = false, bool Pairs = false>
 struct StoredAs {
   static constexpr int kBytes = Bytes;
-  static constexpr bool kScaled = Scaled, kPairs = Pairs, kInTurn = InTurn;
+  static constexpr bool kScaled = Scaled;
+  static constexpr bool kPairs = Pairs;  // in the order of BF16
+  static constexpr bool kWidened = false;
 };
 struct StoredBF16 : StoredAs<2, false, true> {
   static inline Lanes load(const std::uint8_t* p) {
@@ -22,21 +22,23 @@ struct StoredBF16 : StoredAs<2, false, true> {
 struct StoredF16 : StoredAs<2> {
   static inline Lanes load(const std::uint8_t* p) { return Lanes::load_half(p); }
 };
-template <bool Pairs>
-struct StoredFloats : StoredAs<4, false, Pairs, Pairs> {
+struct StoredF32 : StoredAs<4> {
   static inline Lanes load(const std::uint8_t* p) {
     return Lanes::load(reinterpret_cast<const float*>(p));
   }
 };
-using StoredF32 = StoredFloats<false>;
 struct StoredInt8 : StoredAs<1, true> {
   static inline Lanes load(const std::uint8_t* p) {
     return Lanes::load_int8(reinterpret_cast<const std::int8_t*>(p));
   }
 };
-// Floats made from `Stored`, in its order.
+// Floats made from `Stored`, in its order, the values of a span in one piece.
+template <bool Pairs>
+struct WidenedFloats : StoredF32 {
+  static constexpr bool kPairs = Pairs, kWidened = true;
+};
 template <typename Stored>
-using Widened = StoredFloats<Stored::kPairs>;
+using Widened = WidenedFloats<Stored::kPairs>;
 
 // Keys and values of a span to read: as stored, or floats made from them.
 struct Tiles {
@@ -81,11 +83,13 @@ struct Value {
   }
 };
 
-// Chains of a score or output, those worked on at once, and rows that have these in registers.
+// Chains of a score or output, those worked on at once, and rows that have these in registers. Both
+// at once, what is stored is read and widened once; one after the other, of floats, more rows have
+// theirs in registers.
 template <typename Stored>
 inline constexpr int kChains = Stored::kPairs ? 2 : 1;
 template <typename Stored>
-inline constexpr int kAtOnce = Stored::kInTurn ? 1 : kChains<Stored>;
+inline constexpr int kAtOnce = Stored::kWidened ? 1 : kChains<Stored>;
 template <typename Stored>
 inline constexpr int kRowsOf = kRowsAtOnce / kAtOnce<Stored>;
 

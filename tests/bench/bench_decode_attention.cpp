@@ -6,17 +6,20 @@
 namespace quire::test {
 namespace {
 
-// One span of decode attention, in the cache: range(0) query heads per KV head, range(1) the type
-// of the stored keys and values; head dim 64.
+// Attention of some query rows over one span, in the cache: range(0) rows, a decoding request's or,
+// from 8 on, of a prefill; range(1) the type of the stored keys and values; head dim 64.
 void attention_span(benchmark::State& state) {
   const cpu::FlushDenormals flush;
   Random random(2);
   const int group = static_cast<int>(state.range(0)), dim = 64, span = cpu::kSpan;
   const auto type = static_cast<KvDType>(state.range(1));
-  const std::vector<float> q = random.normals(group * dim);
+  const int spare = group + cpu::kSpareRows;
+  std::vector<float> q = random.normals(spare * dim);
+  std::vector<std::uint16_t> q_bf16(q.size());
+  bench().kernels->attention->round_queries(q.data(), spare * dim, q_bf16.data());
   const std::vector<std::uint8_t> stored(span * dim * kv_element_bytes(type), 0x3c);
   const std::vector<float> scales(span * 2, 0.01f);
-  std::vector<float> scores(group * span), largest(group), total(group), out(group * dim),
+  std::vector<float> scores(spare * span), largest(group), total(group), out(spare * dim),
       keys(16 * dim), values(span * dim);
   const int begin = 0, end = span;
   cpu::SpanArgs args;
@@ -24,6 +27,7 @@ void attention_span(benchmark::State& state) {
   args.group = group;
   args.queries = 1;
   args.q = q.data();
+  args.q_bf16 = q_bf16.data();
   for (int t = 0; t < span / 16; ++t) {
     const std::uint8_t* tile = stored.data() + t * 16 * dim * kv_element_bytes(type);
     args.tiles[t] = {tile, tile, scales.data(), scales.data()};
@@ -41,11 +45,12 @@ void attention_span(benchmark::State& state) {
     bench().kernels->attention->attend_span[state.range(1)](args);
     benchmark::DoNotOptimize(out.data());
   }
+  if (bench().kernels->end_job) bench().kernels->end_job();
   state.SetLabel(std::string(kv_dtype_name(type)));
   state.counters["ops"] =
       benchmark::Counter(4.0 * span * dim * group, benchmark::Counter::kIsIterationInvariantRate);
 }
-BENCHMARK(attention_span)->ArgsProduct({{1, 3, 8}, {0, 1, 2, 3}});
+BENCHMARK(attention_span)->ArgsProduct({{1, 3, 8, 60}, {0, 1, 2, 3}});
 
 // Attention of a decode step over 30 layers of 9 heads in 3 groups, head dim 64: range(0) sequences
 // of range(1) tokens, of which range(2) are in shared blocks; range(3) = 1: read those once;
