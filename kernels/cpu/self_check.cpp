@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/format.h"
 #include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/span_scratch.h"
 #include "kernels/cpu/thread_pool.h"
 
 namespace quire::cpu {
@@ -105,8 +106,8 @@ class Attended {
 
   // Outputs, largest scores and totals.
   std::vector<float> by(const AttentionKernels& kernels) const {
-    std::vector<float> q = q_, scores((kRows + kSpareRows) * kSpan), key_floats(kDim * 16),
-                       value_floats(kValues), out(kPadded), largest(kRows), total(kRows);
+    std::vector<float> q = q_;
+    SpanScratch scratch(kRows, kDim);
     std::vector<std::uint16_t> q_bf16(kPadded);
     kernels.round_queries(q.data(), kPadded, q_bf16.data());
     SpanArgs args;
@@ -122,17 +123,12 @@ class Attended {
     }
     args.begin = begin_;
     args.end = end_.data();
-    args.scores = scores.data();
-    args.key_floats = key_floats.data();
-    args.value_floats = value_floats.data();
-    args.largest = largest.data();
-    args.total = total.data();
-    args.out = out.data();
+    scratch.lend(args);
     kernels.attend_span[static_cast<int>(KvDType::kBF16)](args);
-    out.resize(kRows * kDim);
-    out.insert(out.end(), largest.begin(), largest.end());
-    out.insert(out.end(), total.begin(), total.end());
-    return out;
+    std::vector<float> results(scratch.out.begin(), scratch.out.begin() + kRows * kDim);
+    results.insert(results.end(), scratch.largest.begin(), scratch.largest.end());
+    results.insert(results.end(), scratch.total.begin(), scratch.total.end());
+    return results;
   }
 
  private:

@@ -1,4 +1,5 @@
 // Decoding's attention by the type of keys and values, and with blocks that sequences share.
+#include "kernels/cpu/span_scratch.h"
 #include "kernels/cpu/thread_pool.h"
 #include "tests/bench/bench.h"
 #include "tests/kernels/kernel_fixtures.h"
@@ -19,8 +20,7 @@ void attention_span(benchmark::State& state) {
   bench().kernels->attention->round_queries(q.data(), spare * dim, q_bf16.data());
   const std::vector<std::uint8_t> stored(span * dim * kv_element_bytes(type), 0x3c);
   const std::vector<float> scales(span * 2, 0.01f);
-  std::vector<float> scores(spare * span), largest(group), total(group), out(spare * dim),
-      keys(16 * dim), values(span * dim);
+  cpu::SpanScratch scratch(group, dim);
   const int begin = 0, end = span;
   cpu::SpanArgs args;
   args.head_dim = args.padded_dim = dim;
@@ -35,15 +35,10 @@ void attention_span(benchmark::State& state) {
   }
   args.begin = &begin;
   args.end = &end;
-  args.scores = scores.data();
-  args.key_floats = keys.data();
-  args.value_floats = values.data();
-  args.largest = largest.data();
-  args.total = total.data();
-  args.out = out.data();
+  scratch.lend(args);
   for (auto _ : state) {
     bench().kernels->attention->attend_span[state.range(1)](args);
-    benchmark::DoNotOptimize(out.data());
+    benchmark::DoNotOptimize(scratch.out.data());
   }
   if (bench().kernels->end_job) bench().kernels->end_job();
   state.SetLabel(std::string(kv_dtype_name(type)));

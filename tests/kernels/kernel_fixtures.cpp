@@ -144,6 +144,11 @@ BatchView Step::view() const {
   return view;
 }
 
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return !a.empty() && a.size() == b.size() &&
+         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
 Step flat_step(int rows) {
   std::vector<Piece> pieces;
   std::vector<std::vector<int>> blocks;

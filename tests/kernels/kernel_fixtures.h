@@ -62,6 +62,9 @@ class Step {
   int max_blocks_ = 1;
 };
 
+// Whether both hold the same floats, and any: of nothing nothing has been shown.
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b);
+
 // A step of `rows` requests of one token.
 Step flat_step(int rows);
 

@@ -92,17 +92,11 @@ struct Runner {
 };
 
 std::unique_ptr<Backend> make_cpu(const char* isa, int threads, KvDType kv = KvDType::kBF16) {
-  std::string error;
   BackendOptions options;
   options.isa = isa;
   options.num_threads = threads;
   options.kv_dtype = kv;
-  return make_cpu_backend(options, error);
-}
-
-bool same_bits(const Rows& a, const Rows& b) {
-  return !a.empty() && a.size() == b.size() &&
-         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  return test::make_cpu(options);
 }
 
 double largest_difference(const Rows& a, const Rows& b) {

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/cpu/span_scratch.h"
 #include "kernels/cpu/thread_pool.h"
 #include "tests/kernels/kernel_fixtures.h"
 #include "tests/support/test_main.h"
@@ -83,10 +84,7 @@ struct Span {
   Rows attend(const KernelTable& table, int first, int count) const {
     const FlushDenormals flush;
     const int rows = count * group;
-    const int spare = rows + kSpareRows;
-    const Rows nan(spare * kSpan, std::nanf(""));
-    Rows scores = nan, out(spare * padded, std::nanf("")), largest(rows), total(rows), k(dim * 16),
-         v(kSpan * padded, std::nanf(""));
+    SpanScratch scratch(rows, padded, std::nanf(""));
     SpanArgs args;
     args.head_dim = dim;
     args.padded_dim = padded;
@@ -102,19 +100,15 @@ struct Span {
     }
     args.begin = begin.data() + first;
     args.end = end.data() + first;
-    args.scores = scores.data();
-    args.key_floats = k.data();
-    args.value_floats = v.data();
-    args.largest = largest.data();
-    args.total = total.data();
-    args.out = out.data();
+    scratch.lend(args);
     table.attention->attend_span[static_cast<int>(type)](args);
     if (table.end_job) table.end_job();
     Rows result;
     for (int row = 0; row < rows; ++row) {
-      result.insert(result.end(), out.begin() + row * padded, out.begin() + row * padded + dim);
-      result.push_back(largest[row]);
-      result.push_back(total[row]);
+      const float* out = scratch.out.data() + row * padded;
+      result.insert(result.end(), out, out + dim);
+      result.push_back(scratch.largest[row]);
+      result.push_back(scratch.total[row]);
     }
     return result;
   }
@@ -157,10 +151,6 @@ Rows by_definition(const Span& span, int row) {
   result.push_back(largest);
   result.push_back(lanes[0]);
   return result;
-}
-
-bool same_bits(const Rows& a, const Rows& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 }  // namespace

@@ -70,10 +70,6 @@ std::vector<float> linear_add_rows(Backend& backend, const StoredMatrix& weight,
   return rows_of(backend, *x, n);
 }
 
-bool same_bits(const Rows& a, const Rows& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
 }  // namespace
 
 class TestBackendOps : public QObject {

@@ -76,8 +76,7 @@ class Filled {
   explicit Filled(const Workload& work, KvDType kv = KvDType::kBF16) : work_(work) {
     BackendOptions options;
     options.kv_dtype = kv;
-    std::string error;
-    const auto backend = make_cpu_backend(options, error);
+    const auto backend = make_cpu(options);
     const QkvShape& shape = work.shape;
     pool_ = backend->allocate_kv({{{shape.num_kv_heads, shape.head_dim, work.window}}},
                                  work.num_blocks(), work.block_size);
@@ -107,8 +106,7 @@ class Filled {
     options.num_threads = threads;
     options.cascade_attention = cascade;
     options.isa = isa;
-    std::string error;
-    const auto backend = make_cpu_backend(options, error);
+    const auto backend = make_cpu(options);
     const QkvShape& shape = work_.shape;
     Step step(pieces, work_.tables, work_.block_size, work_.padding);
     const auto qkv = write(*backend, step);
@@ -144,9 +142,6 @@ class Filled {
 
 bool same_bits(const float* a, const float* b, std::size_t count) {
   return std::memcmp(a, b, count * sizeof(float)) == 0;
-}
-bool same_bits(const Rows& a, const Rows& b) {
-  return !a.empty() && a.size() == b.size() && same_bits(a.data(), b.data(), a.size());
 }
 bool all_finite(const Rows& rows) {
   return std::ranges::all_of(rows, [](float x) { return std::isfinite(x); });

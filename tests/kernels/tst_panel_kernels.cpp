@@ -80,10 +80,6 @@ std::int64_t cols_for(DType dtype, int blocks) {
   return elements == 1 ? blocks * 24 + 7 : std::int64_t{elements} * blocks;
 }
 
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
 }  // namespace
 
 class TestPanelKernels : public QObject {

@@ -21,10 +21,6 @@ std::vector<const KernelTable*> all_tables() {
   return tables;
 }
 
-bool same_bits(const Rows& a, const Rows& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
 struct Quantised {
   std::vector<std::int8_t> q;
   Rows scale, scaled_sum;
