@@ -1,5 +1,6 @@
 #include "kernels/cpu/linear.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -11,8 +12,8 @@ namespace {
 // Below this many values the threads are not worth waking.
 constexpr std::int64_t kSerialValues = 8192;
 constexpr std::size_t kActivationBytes = std::size_t{128} << 10;  // of a row block; stays in L2
-constexpr std::size_t kItemWeightBytes = std::size_t{16} << 10;   // of an item with few rows
-constexpr int kItemsPerThread = 6;
+constexpr std::size_t kShortestRunBytes = std::size_t{16} << 10;  // of weights
+constexpr int kRunsPerThread = 6;                                 // at least, if columns suffice
 
 }  // namespace
 
@@ -101,21 +102,19 @@ void Linear::prepare(const RowSource& source, const CpuMatrix& weight, const flo
     pool_.run(source.count, prepare_one);
 }
 
-Linear::Plan Linear::plan_of(const CpuMatrix& weight, std::int64_t outputs) const {
-  Plan plan;
-  plan.outputs = outputs;
-  plan.rows = prepared_.rows;
-  plan.columns = (outputs + kPanelRows - 1) / kPanelRows;
+LinearPlan Linear::plan_of(const CpuMatrix& weight, std::int64_t outputs) const {
   const std::size_t row_size = weight.cols() * (prepared_.q ? 1 : sizeof(float));
   const auto fitting = static_cast<int>(std::min<std::size_t>(kActivationBytes / row_size, 4096));
-  plan.block_rows = std::clamp(fitting / 16 * 16, 16, kMaxRows);
-  plan.row_blocks = (plan.rows + plan.block_rows - 1) / plan.block_rows;
-  const std::int64_t by_bytes = static_cast<std::int64_t>(
-      kItemWeightBytes / std::max<std::size_t>(1, weight.parts().front().panel_bytes));
-  const std::int64_t by_count = plan.columns / (kItemsPerThread * pool_.num_threads());
-  if (plan.rows <= 16)
-    plan.run = std::clamp<std::int64_t>(by_bytes, 1, std::max<std::int64_t>(1, by_count));
-  return plan;
+  const auto by_bytes = static_cast<std::int64_t>(
+      kShortestRunBytes / std::max<std::size_t>(1, weight.parts().front().panel_bytes));
+  const std::int64_t by_count = outputs / (kPanelRows * kRunsPerThread * pool_.num_threads());
+  return LinearPlan({
+      .outputs = outputs,
+      .rows = prepared_.rows,
+      .block_rows = std::clamp(fitting / 16 * 16, 16, kMaxRows),
+      .threads = pool_.num_threads(),
+      .shortest = std::clamp<std::int64_t>(by_bytes, 1, std::max<std::int64_t>(1, by_count)),
+  });
 }
 
 void Linear::panel(const CpuMatrix::Part& part, std::int64_t index, int first, int rows,

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <algorithm>
 #include <vector>
 
 #include "kernels/cpu/format.h"
 #include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/linear_plan.h"
 #include "kernels/cpu/storage.h"
 
 namespace quire::cpu {
@@ -33,7 +33,7 @@ class Linear {
   // one prepared row. Called from all threads, once per output.
   template <typename Store>
   void multiply(const CpuMatrix& weight, const Store& store) {
-    const Plan plan = plan_of(weight, weight.rows());
+    const LinearPlan plan = plan_of(weight, weight.rows());
     pool_.run(plan.items(), [&](int item, int thread) {
       plan.visit(item, [&](int first, int rows, std::int64_t column, int count) {
         float* tile = tiles(thread);
@@ -48,7 +48,7 @@ class Linear {
   void multiply_gated(const CpuMatrix& weight, Activation activation, const Store& store) {
     const std::int64_t half = weight.rows() / 2;
     const auto gated = activation == Activation::kSiluMul ? kernels_.silu_mul : kernels_.gelu_mul;
-    const Plan plan = plan_of(weight, half);
+    const LinearPlan plan = plan_of(weight, half);
     pool_.run(plan.items(), [&](int item, int thread) {
       plan.visit(item, [&](int first, int rows, std::int64_t column, int count) {
         float* gate = tiles(thread);
@@ -64,27 +64,7 @@ class Linear {
  private:
   static constexpr int kMaxRows = 256;  // of activations in one item
 
-  // Cuts [rows, outputs) into items: runs of 16-output columns by blocks of rows. Row blocks of the
-  // same columns follow each other, so their weights are still in a near cache.
-  struct Plan {
-    std::int64_t outputs = 0;
-    int rows = 0, block_rows = 1, row_blocks = 0;
-    std::int64_t columns = 0, run = 1;  // of 16 outputs
-
-    std::int64_t items() const { return (columns + run - 1) / run * row_blocks; }
-    template <typename Visit>
-    void visit(int item, const Visit& visit_column) const {
-      const int first = item % row_blocks * block_rows;
-      const int count = std::min(block_rows, rows - first);
-      const std::int64_t begin = item / row_blocks * run;
-      for (std::int64_t c = begin; c < std::min(begin + run, columns); ++c)
-        visit_column(
-            first, count, c * kPanelRows,
-            static_cast<int>(std::min<std::int64_t>(kPanelRows, outputs - c * kPanelRows)));
-    }
-  };
-
-  Plan plan_of(const CpuMatrix& weight, std::int64_t outputs) const;
+  LinearPlan plan_of(const CpuMatrix& weight, std::int64_t outputs) const;
   // tile[rows, 16] = outputs [column, column + count) of prepared rows [first, first + rows).
   void outputs(const CpuMatrix& weight, std::int64_t column, int count, int first, int rows,
                float* tile) const;

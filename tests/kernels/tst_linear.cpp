@@ -30,6 +30,21 @@ std::vector<float> product(const KernelTable& table, int threads, const StoredMa
   return out;
 }
 
+struct Tile {
+  int first, rows;
+  std::int64_t output;
+  int outputs;
+  bool operator==(const Tile&) const = default;
+};
+
+std::vector<Tile> tiles_of(const LinearPlan& plan, std::int64_t item) {
+  std::vector<Tile> pieces;
+  plan.visit(item, [&](int first, int rows, std::int64_t output, int outputs) {
+    pieces.push_back({first, rows, output, outputs});
+  });
+  return pieces;
+}
+
 }  // namespace
 
 class TestLinear : public QObject {
@@ -51,6 +66,43 @@ class TestLinear : public QObject {
                                     .arg(table->name)
                                     .arg(threads)));
       }
+  }
+
+  void everyOutputOfEveryRowIsInOneItem() {
+    Random random(2);
+    for (int i = 0; i < 2000; ++i) {
+      const LinearPlan::Size size = {.outputs = 1 + random.below(i % 10 == 0 ? 200000 : 3000),
+                                     .rows = 1 + random.below(300),
+                                     .block_rows = 16 * (1 + random.below(16)),
+                                     .threads = 1 + random.below(70),
+                                     .shortest = 1 + random.below(5)};
+      const LinearPlan plan(size);
+      std::vector<Tile> pieces, expected;
+      for (std::int64_t item = 0; item < plan.items(); ++item) {
+        const std::vector<Tile> more = tiles_of(plan, item);
+        QVERIFY(!more.empty());
+        pieces.insert(pieces.end(), more.begin(), more.end());
+      }
+      for (std::int64_t output = 0; output < size.outputs; output += kPanelRows)
+        for (int first = 0; first < size.rows; first += size.block_rows)
+          expected.push_back(
+              {first, std::min(size.block_rows, size.rows - first), output,
+               static_cast<int>(std::min<std::int64_t>(kPanelRows, size.outputs - output))});
+      QVERIFY(pieces == expected);
+    }
+  }
+
+  void aThreadReadsLongPiecesFirstAndShortOnesLast() {
+    // Qwen3-0.6B's gate and up, 3,072 outputs each.
+    const LinearPlan plan({.outputs = 3072, .rows = 1, .block_rows = 128, .threads = 2});
+    std::vector<std::size_t> columns;
+    for (std::int64_t item = 0; item < plan.items(); ++item)
+      columns.push_back(tiles_of(plan, item).size());
+    QCOMPARE(columns,
+             (std::vector<std::size_t>{48, 48, 24, 24, 12, 12, 6, 6, 3, 3, 1, 2, 1, 1, 1}));
+    // More threads than columns to share: one each.
+    QCOMPARE(LinearPlan({.outputs = 576, .rows = 1, .block_rows = 128, .threads = 48}).items(),
+             std::int64_t{36});
   }
 };
 
