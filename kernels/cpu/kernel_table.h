@@ -19,6 +19,7 @@ namespace quire::cpu {
 // weights x itself. All arrays but the floats can be read, whatever they hold there, up to
 // kReadableRows past the last row.
 inline constexpr int kReadableRows = 15;
+inline constexpr int kPanelsAtOnce = 4;  // most panels that a kernel reads side by side
 struct ActivationRows {
   int rows = 0;
   std::int64_t cols = 0;
@@ -58,8 +59,9 @@ struct QuantisedRow {
 struct KernelTable {
   const char* name;
   const AttentionKernels* attention;
-  // out[rows, 16] = activations * panel^T, per weight type.
-  using PanelKernel = void (*)(const std::uint8_t* panel, const ActivationRows& x, float* out);
+  // out[count][rows, 16] = activations * panel^T, per weight type, of `count` panels.
+  using PanelKernel = void (*)(const std::uint8_t* const* panels, int count,
+                               const ActivationRows& x, float* out);
   PanelKernel panel[kNumDTypes];
   void (*quantise_row)(const float* x, std::int64_t cols, const QuantisedRow& out);
   // rounded = x rounded to the nearest BF16, ties to even; may be x.

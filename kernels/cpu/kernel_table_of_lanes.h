@@ -12,9 +12,9 @@ constexpr KernelTable table_of_lanes(const char* name, const AttentionKernels& a
   KernelTable table{};
   table.name = name;
   table.attention = &attention;
-  table.panel[static_cast<int>(DType::kF32)] = PlainPanel<PlainF32>::run;
-  table.panel[static_cast<int>(DType::kF16)] = PlainPanel<PlainF16>::run;
-  table.panel[static_cast<int>(DType::kBF16)] = Bf16Panel::run;
+  table.panel[static_cast<int>(DType::kF32)] = WidePanel<PlainTiles<PlainF32>>::run;
+  table.panel[static_cast<int>(DType::kF16)] = WidePanel<PlainTiles<PlainF16>>::run;
+  table.panel[static_cast<int>(DType::kBF16)] = WidePanel<Bf16Tiles>::run;
   table.panel[static_cast<int>(DType::kQ4_0)] = QuantisedPanel<kPackedQ4_0>::run;
   table.panel[static_cast<int>(DType::kQ4_1)] = QuantisedPanel<kPackedQ4_1>::run;
   table.panel[static_cast<int>(DType::kQ5_0)] = QuantisedPanel<kPackedQ5_0>::run;

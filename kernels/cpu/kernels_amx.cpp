@@ -28,28 +28,32 @@ void release_tiles() {
   configured = nullptr;
 }
 
-void avx512_panel(DType dtype, const std::uint8_t* panel, const ActivationRows& x, float* out) {
-  avx512_kernels().panel[static_cast<int>(dtype)](panel, x, out);
+void avx512_panels(DType dtype, const std::uint8_t* const* panels, int count,
+                   const ActivationRows& x, float* out) {
+  avx512_kernels().panel[static_cast<int>(dtype)](panels, count, x, out);
 }
 
 template <DType Type, PackedFormat F>
 struct TiledPanel {
-  static void run(const std::uint8_t* panel, const ActivationRows& x, float* out) {
+  static void run(const std::uint8_t* const* panels, int count, const ActivationRows& x,
+                  float* out) {
+    if (x.rows < kFewestTiledRows) return avx512_panels(Type, panels, count, x, out);
     const int last = x.rows % 16;
     const int tiled = last >= kFewestTiledRows ? x.rows : x.rows - last;
-    if (tiled > 0) {
-      need_tiles(kBlockTiles);
-      tiled_panel<F>(panel, rows_of(x, 0, tiled), out);
+    need_tiles(kBlockTiles);
+    for (int p = 0; p < count; ++p, out += x.rows * kPanelRows) {
+      tiled_panel<F>(panels[p], rows_of(x, 0, tiled), out);
+      if (tiled < x.rows)
+        avx512_panels(Type, panels + p, 1, rows_of(x, tiled, x.rows - tiled),
+                      out + tiled * kPanelRows);
     }
-    if (tiled < x.rows)
-      avx512_panel(Type, panel, rows_of(x, tiled, x.rows - tiled), out + tiled * kPanelRows);
   }
 };
 
-void tiled_bf16(const std::uint8_t* panel, const ActivationRows& x, float* out) {
-  if (x.rows < kFewestBf16Rows) return avx512_panel(DType::kBF16, panel, x, out);
+void tiled_bf16(const std::uint8_t* const* panels, int count, const ActivationRows& x, float* out) {
+  if (x.rows < kFewestBf16Rows) return avx512_panels(DType::kBF16, panels, count, x, out);
   need_tiles(kFullTiles);
-  tiled_bf16_panel(panel, x, out);
+  for (int p = 0; p < count; ++p) tiled_bf16_panel(panels[p], x, out + p * x.rows * kPanelRows);
 }
 
 void tiled_attention(const SpanArgs& args) {

@@ -102,7 +102,7 @@ void Linear::prepare(const RowSource& source, const CpuMatrix& weight, const flo
     pool_.run(source.count, prepare_one);
 }
 
-LinearPlan Linear::plan_of(const CpuMatrix& weight, std::int64_t outputs) const {
+LinearPlan Linear::plan_of(const CpuMatrix& weight, std::int64_t outputs, int streams) const {
   const std::size_t row_size = weight.cols() * (prepared_.q ? 1 : sizeof(float));
   const auto fitting = static_cast<int>(std::min<std::size_t>(kActivationBytes / row_size, 4096));
   const auto by_bytes = static_cast<std::int64_t>(
@@ -114,37 +114,59 @@ LinearPlan Linear::plan_of(const CpuMatrix& weight, std::int64_t outputs) const 
       .block_rows = std::clamp(fitting / 16 * 16, 16, kMaxRows),
       .threads = pool_.num_threads(),
       .shortest = std::clamp<std::int64_t>(by_bytes, 1, std::max<std::int64_t>(1, by_count)),
+      .streams = prepared_.rows == 1 ? streams : 1,
   });
 }
 
-void Linear::panel(const CpuMatrix::Part& part, std::int64_t index, int first, int rows,
-                   float* tile) const {
-  kernels_.panel[static_cast<int>(part.source.dtype)](part.panel(index),
-                                                      rows_of(prepared_, first, rows), tile);
+int Linear::panels_of(const CpuMatrix& weight, const Slices& slices, int next,
+                      const std::uint8_t** panels) const {
+  int count = 0;
+  for (; next + count < slices.count; ++count) {
+    const std::int64_t first = slices.first[next + count];
+    const CpuMatrix::Part& part = weight.part_of(first);
+    const std::int64_t local = first - part.first_row;
+    if (local % kPanelRows != 0 || local + slices.outputs[next + count] > part.source.rows ||
+        part.source.dtype != weight.part_of(slices.first[next]).source.dtype)
+      break;
+    panels[count] = part.panel(local / kPanelRows);
+  }
+  return count;
 }
 
-void Linear::outputs(const CpuMatrix& weight, std::int64_t column, int count, int first, int rows,
+void Linear::outputs(const CpuMatrix& weight, const Slices& slices, int first, int rows,
                      float* tile) const {
-  const CpuMatrix::Part& part = weight.part_of(column);
-  const std::int64_t local = column - part.first_row;
-  if (local % kPanelRows == 0 && local + count <= part.source.rows)
-    return panel(part, local / kPanelRows, first, rows, tile);
+  const ActivationRows x = rows_of(prepared_, first, rows);
+  for (int done = 0, count = 1; done < slices.count;
+       done += count, tile += count * rows * kPanelRows) {
+    const std::uint8_t* panels[kPanelsAtOnce];
+    count = panels_of(weight, slices, done, panels);
+    if (count > 0) {
+      const DType dtype = weight.part_of(slices.first[done]).source.dtype;
+      kernels_.panel[static_cast<int>(dtype)](panels, count, x, tile);
+    } else {
+      count = 1;
+      straddling(weight, slices.first[done], slices.outputs[done], x, tile);
+    }
+  }
+}
 
-  // The outputs straddle panels: take them from each in turn.
+void Linear::straddling(const CpuMatrix& weight, std::int64_t first_output, int count,
+                        const ActivationRows& x, float* tile) const {
   float spare[kMaxRows * kPanelRows];
   for (int done = 0; done < count;) {
-    const CpuMatrix::Part& from = weight.part_of(column + done);
-    const std::int64_t row = column + done - from.first_row;
+    const CpuMatrix::Part& from = weight.part_of(first_output + done);
+    const std::int64_t row = first_output + done - from.first_row;
     const int lane = static_cast<int>(row % kPanelRows);
     const int taken = static_cast<int>(
         std::min<std::int64_t>({kPanelRows - lane, count - done, from.source.rows - row}));
-    panel(from, row / kPanelRows, first, rows, spare);
-    for (int i = 0; i < rows; ++i)
+    const std::uint8_t* panel = from.panel(row / kPanelRows);
+    kernels_.panel[static_cast<int>(from.source.dtype)](&panel, 1, x, spare);
+    for (int i = 0; i < x.rows; ++i)
       std::memcpy(tile + i * kPanelRows + done, spare + i * kPanelRows + lane,
                   taken * sizeof(float));
     done += taken;
   }
-  for (int i = 0; i < rows; ++i)
+  for (int i = 0; i < x.rows; ++i)
     std::fill(tile + i * kPanelRows + count, tile + (i + 1) * kPanelRows, 0.0f);
 }
 

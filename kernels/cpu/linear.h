@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "kernels/cpu/format.h"
@@ -33,12 +34,14 @@ class Linear {
   // one prepared row. Called from all threads, once per output.
   template <typename Store>
   void multiply(const CpuMatrix& weight, const Store& store) {
-    const LinearPlan plan = plan_of(weight, weight.rows());
+    const LinearPlan plan = plan_of(weight, weight.rows(), kPanelsAtOnce);
     pool_.run(plan.items(), [&](int item, int thread) {
-      plan.visit(item, [&](int first, int rows, std::int64_t column, int count) {
+      plan.visit(item, [&](int first, int rows, const LinearPlan::Columns& columns) {
         float* tile = tiles(thread);
-        outputs(weight, column, count, first, rows, tile);
-        for (int i = 0; i < rows; ++i) store(first + i, column, tile + i * kPanelRows, count);
+        Slices slices;
+        slices.add(columns, 0, weight.rows());
+        outputs(weight, slices, first, rows, tile);
+        store_rows(slices, columns.count, first, rows, tile, store);
       });
     });
   }
@@ -48,15 +51,17 @@ class Linear {
   void multiply_gated(const CpuMatrix& weight, Activation activation, const Store& store) {
     const std::int64_t half = weight.rows() / 2;
     const auto gated = activation == Activation::kSiluMul ? kernels_.silu_mul : kernels_.gelu_mul;
-    const LinearPlan plan = plan_of(weight, half);
+    const LinearPlan plan = plan_of(weight, half, kPanelsAtOnce / 2);
     pool_.run(plan.items(), [&](int item, int thread) {
-      plan.visit(item, [&](int first, int rows, std::int64_t column, int count) {
+      plan.visit(item, [&](int first, int rows, const LinearPlan::Columns& columns) {
         float* gate = tiles(thread);
-        float* up = gate + kMaxRows * kPanelRows;
-        outputs(weight, column, count, first, rows, gate);
-        outputs(weight, half + column, count, first, rows, up);
-        gated(gate, up, gate, rows * kPanelRows);
-        for (int i = 0; i < rows; ++i) store(first + i, column, gate + i * kPanelRows, count);
+        const int values = columns.count * rows * kPanelRows;
+        Slices slices;
+        slices.add(columns, 0, half);
+        slices.add(columns, half, half);
+        outputs(weight, slices, first, rows, gate);
+        gated(gate, gate + values, gate, values);
+        store_rows(slices, columns.count, first, rows, gate, store);
       });
     });
   }
@@ -64,12 +69,40 @@ class Linear {
  private:
   static constexpr int kMaxRows = 256;  // of activations in one item
 
-  LinearPlan plan_of(const CpuMatrix& weight, std::int64_t outputs) const;
-  // tile[rows, 16] = outputs [column, column + count) of prepared rows [first, first + rows).
-  void outputs(const CpuMatrix& weight, std::int64_t column, int count, int first, int rows,
+  // Up to 16 consecutive outputs each, worked on together.
+  struct Slices {
+    std::int64_t first[kPanelsAtOnce];
+    int outputs[kPanelsAtOnce];
+    int count = 0;
+
+    // Those of `columns` of a matrix's `size` outputs from `base` on.
+    void add(const LinearPlan::Columns& columns, std::int64_t base, std::int64_t size) {
+      for (int i = 0; i < columns.count; ++i, ++count) {
+        const std::int64_t at = (columns.first + i * columns.stride) * kPanelRows;
+        first[count] = base + at;
+        outputs[count] = static_cast<int>(std::min<std::int64_t>(kPanelRows, size - at));
+      }
+    }
+  };
+
+  LinearPlan plan_of(const CpuMatrix& weight, std::int64_t outputs, int streams) const;
+  // tile[slices.count][rows, 16] = the slices' outputs of prepared rows [first, first + rows).
+  void outputs(const CpuMatrix& weight, const Slices& slices, int first, int rows,
                float* tile) const;
-  void panel(const CpuMatrix::Part& part, std::int64_t index, int first, int rows,
-             float* tile) const;
+  // The panels of the slices from `next` on, as long as each is one whole panel of the same type.
+  int panels_of(const CpuMatrix& weight, const Slices& slices, int next,
+                const std::uint8_t** panels) const;
+  // Outputs that straddle panels.
+  void straddling(const CpuMatrix& weight, std::int64_t first_output, int count,
+                  const ActivationRows& x, float* tile) const;
+  // Of the first `count` slices.
+  template <typename Store>
+  static void store_rows(const Slices& slices, int count, int first, int rows, float* tile,
+                         const Store& store) {
+    for (int slice = 0; slice < count; ++slice)
+      for (int i = 0; i < rows; ++i, tile += kPanelRows)
+        store(first + i, slices.first[slice], tile, slices.outputs[slice]);
+  }
   void reserve(const CpuMatrix& weight, int rows);
   void reserve_quantised(int rows, std::int64_t cols);
   void prepare_row(const float* source, int row, const float* norm_weight, float eps, int thread);

@@ -23,6 +23,12 @@ class LinearPlan {
     int block_rows = 1;         // at most so many rows in an item
     int threads = 1;            // that share the items
     std::int64_t shortest = 1;  // columns of the last runs
+    int streams = 1;            // columns of a run that are worked on side by side
+  };
+  // `count` columns, `stride` apart.
+  struct Columns {
+    std::int64_t first = 0, stride = 1;
+    int count = 1;
   };
 
   explicit LinearPlan(const Size& size)
@@ -37,16 +43,18 @@ class LinearPlan {
 
   std::int64_t items() const { return runs() * row_blocks_; }
 
-  // Calls visit_column(first row, rows, first output, outputs) for every column of an item.
+  // Calls visit_columns(first row, rows, Columns) for every column of an item: `streams` of them
+  // at a time, each from a piece of its own of the run, then those left over.
   template <typename Visit>
-  void visit(std::int64_t item, const Visit& visit_column) const {
+  void visit(std::int64_t item, const Visit& visit_columns) const {
     const int first = static_cast<int>(item % row_blocks_) * size_.block_rows;
     const int rows = std::min(size_.block_rows, size_.rows - first);
-    const std::int64_t run = item / row_blocks_, end = begin(run + 1);
-    for (std::int64_t c = begin(run); c < end; ++c)
-      visit_column(
-          first, rows, c * kPanelRows,
-          static_cast<int>(std::min<std::int64_t>(kPanelRows, size_.outputs - c * kPanelRows)));
+    const std::int64_t run = item / row_blocks_, start = begin(run);
+    const std::int64_t count = begin(run + 1) - start, piece = count / size_.streams;
+    for (std::int64_t c = start; c < start + piece; ++c)
+      visit_columns(first, rows, Columns{c, piece, size_.streams});
+    if (const auto rest = static_cast<int>(count - piece * size_.streams); rest > 0)
+      visit_columns(first, rows, Columns{start + piece * size_.streams, 1, rest});
   }
 
  private:

@@ -14,7 +14,11 @@
 namespace quire::cpu {
 namespace {
 
+// The first rows of one panel stream it from memory, faster than the hardware prefetcher runs
+// ahead; beside others, where that one is enough, a panel's next block is on its way.
 inline constexpr int kPrefetchBytes = 2304;
+template <int Panels, int Block>
+inline constexpr int kPrefetchedAhead = Panels == 1 ? kPrefetchBytes : Block;
 inline constexpr int kBf16StepBytes = kBf16Step * kPanelRows * 2;  // of a panel
 
 template <PackedFormat F>
@@ -23,45 +27,51 @@ inline Lanes load_scales(const std::uint8_t* panel) {
   return Lanes::load_half(panel);
 }
 
-template <PackedFormat F, int Rows>
-inline void quantised_tile(const std::uint8_t* panel, const ActivationRows& x, int first,
+// out[Panels][x.rows, 16], at row `first`.
+template <PackedFormat F, int Rows, int Panels>
+inline void quantised_tile(const std::uint8_t* const* panels, const ActivationRows& x, int first,
                            float* out) {
   const std::int64_t blocks = x.cols / kBlock;
   const std::int8_t* q[Rows];
   const std::int16_t(*sums[Rows])[2];
   const float *scale[Rows], *scaled_sum[Rows];
-  Lanes acc[Rows];
+  Lanes acc[Panels][Rows];
   for (int m = 0; m < Rows; ++m) {
     q[m] = x.q + (first + m) * x.cols;
     sums[m] = x.sums + (first + m) * blocks;
     scale[m] = x.scale + (first + m) * blocks;
     scaled_sum[m] = x.scaled_sum + (first + m) * blocks;
-    acc[m] = Lanes::zero();
+    for (int p = 0; p < Panels; ++p) acc[p][m] = Lanes::zero();
   }
+  std::int64_t at = 0;  // in the panels
   for (std::int64_t b = 0; b < blocks;) {
-    const Lanes d = load_scales<F>(panel);
-    Lanes minimum = Lanes::zero();
-    if constexpr (F.min) minimum = Lanes::load_half(panel + 2 * kPanelRows);
-    panel += F.header_bytes();
-    for (int i = 0; i < F.blocks_per_super(); ++i, ++b, panel += F.block_bytes()) {
-      Ints dots[Rows], mins[Rows];
-      // The first rows stream the panel from memory, faster than the hardware prefetcher runs
-      // ahead.
-      if (first == 0)
-        for (int line = 0; line < F.block_bytes(); line += 64)
-          __builtin_prefetch(panel + kPrefetchBytes + line);
-      block_dots<F, Rows>(panel, q, sums, b, dots, mins);
-      for (int m = 0; m < Rows; ++m) {
-        const Lanes sa = Lanes::set(scale[m][b]);
-        acc[m] = fma(Lanes::from(dots[m]), sa * d, acc[m]);
-        if constexpr (F.min && F.super)
-          acc[m] = fnma(Lanes::from(mins[m]), sa * minimum, acc[m]);
-        else if constexpr (F.min)
-          acc[m] = fma(minimum, Lanes::set(scaled_sum[m][b]), acc[m]);
-      }
+    Lanes d[Panels], minimum[Panels];
+    unrolled<Panels>([&](auto p) __attribute__((always_inline)) {
+      d[p] = load_scales<F>(panels[p] + at);
+      if constexpr (F.min) minimum[p] = Lanes::load_half(panels[p] + at + 2 * kPanelRows);
+    });
+    at += F.header_bytes();
+    for (int i = 0; i < F.blocks_per_super(); ++i, ++b, at += F.block_bytes()) {
+      unrolled<Panels>([&](auto p) __attribute__((always_inline)) {
+        const std::uint8_t* block = panels[p] + at;
+        Ints dots[Rows], mins[Rows];
+        if (first == 0)
+          for (int line = 0; line < F.block_bytes(); line += 64)
+            __builtin_prefetch(block + kPrefetchedAhead<Panels, F.block_bytes()> + line);
+        block_dots<F, Rows>(block, q, sums, b, dots, mins);
+        for (int m = 0; m < Rows; ++m) {
+          const Lanes sa = Lanes::set(scale[m][b]);
+          acc[p][m] = fma(Lanes::from(dots[m]), sa * d[p], acc[p][m]);
+          if constexpr (F.min && F.super)
+            acc[p][m] = fnma(Lanes::from(mins[m]), sa * minimum[p], acc[p][m]);
+          else if constexpr (F.min)
+            acc[p][m] = fma(minimum[p], Lanes::set(scaled_sum[m][b]), acc[p][m]);
+        }
+      });
     }
   }
-  for (int m = 0; m < Rows; ++m) acc[m].store(out + (first + m) * kPanelRows);
+  for (int p = 0; p < Panels; ++p)
+    for (int m = 0; m < Rows; ++m) acc[p][m].store(out + (p * x.rows + first + m) * kPanelRows);
 }
 
 struct PlainF32 {
@@ -105,20 +115,32 @@ QUIRE_INLINE void add_bf16_chain(const std::uint8_t* panel, const float* const (
   }
 }
 
+// One row: memory decides, and it gives more when panels are read side by side, a few lines of each
+// in turn. (More rows have too many sums for that.)
+template <template <int, int> typename Tile, int Panels = kPanelsAtOnce>
+inline void run_row(const std::uint8_t* const* panels, int count, const ActivationRows& x,
+                    float* out) {
+  if constexpr (Panels > 0) {
+    for (; count >= Panels; count -= Panels, panels += Panels, out += Panels * kPanelRows)
+      Tile<1, Panels>::run(panels, x, 0, out);
+    run_row<Tile, Panels / 2>(panels, count, x, out);
+  }
+}
+
 // Runs tiles of kTileRows rows (4 or 8), then the remaining rows in smaller ones.
-template <template <int> typename Tile>
-inline void run_tiles(const std::uint8_t* panel, const ActivationRows& x, float* out) {
+template <template <int, int> typename Tile>
+inline void run_tiles(const std::uint8_t* const* panel, const ActivationRows& x, float* out) {
   int row = 0;
-  for (; row + kTileRows <= x.rows; row += kTileRows) Tile<kTileRows>::run(panel, x, row, out);
+  for (; row + kTileRows <= x.rows; row += kTileRows) Tile<kTileRows, 1>::run(panel, x, row, out);
   if constexpr (kTileRows > 4)
-    for (; row + 4 <= x.rows; row += 4) Tile<4>::run(panel, x, row, out);
+    for (; row + 4 <= x.rows; row += 4) Tile<4, 1>::run(panel, x, row, out);
   switch (x.rows - row) {
     case 1:
-      return Tile<1>::run(panel, x, row, out);
+      return Tile<1, 1>::run(panel, x, row, out);
     case 2:
-      return Tile<2>::run(panel, x, row, out);
+      return Tile<2, 1>::run(panel, x, row, out);
     case 3:
-      return Tile<3>::run(panel, x, row, out);
+      return Tile<3, 1>::run(panel, x, row, out);
     default:
       return;
   }
@@ -126,87 +148,121 @@ inline void run_tiles(const std::uint8_t* panel, const ActivationRows& x, float*
 
 template <PackedFormat F>
 struct QuantisedPanel {
-  template <int Rows>
+  template <int Rows, int Panels>
   struct Tile {
-    static void run(const std::uint8_t* panel, const ActivationRows& x, int first, float* out) {
-      quantised_tile<F, Rows>(panel, x, first, out);
+    static void run(const std::uint8_t* const* panels, const ActivationRows& x, int first,
+                    float* out) {
+      quantised_tile<F, Rows, Panels>(panels, x, first, out);
     }
   };
-  static void run(const std::uint8_t* panel, const ActivationRows& x, float* out) {
-    run_tiles<Tile>(panel, x, out);
+  static void run(const std::uint8_t* const* panels, int count, const ActivationRows& x,
+                  float* out) {
+    if (x.rows == 1) return run_row<Tile>(panels, count, x, out);
+    for (int p = 0; p < count; ++p) run_tiles<Tile>(panels + p, x, out + p * x.rows * kPanelRows);
   }
 };
 
 // Runs tiles of as many rows as have their sums in registers, then one of the rest.
 template <typename Kernel, int Rows = kRowsAtOnce>
-inline void run_wide_tiles(const std::uint8_t* panel, const ActivationRows& x, std::int64_t k,
-                           std::int64_t end, float* out, int row = 0) {
+inline void run_wide_tiles(const std::uint8_t* const* panel, const ActivationRows& x,
+                           std::int64_t k, std::int64_t end, float* out, int row = 0) {
   if constexpr (Rows > 0) {
     for (; row + Rows <= x.rows; row += Rows)
-      Kernel::template tile<Rows>(panel, x, row, k, end, out + row * kPanelRows);
+      Kernel::template tile<Rows, 1>(panel, x, row, k, end, out);
     if (row < x.rows) run_wide_tiles<Kernel, Rows - 1>(panel, x, k, end, out, row);
   }
 }
 
+// Kernel::tile<Rows, Panels>(panels, x, first, k, end, out) adds inputs [k, end) of the panels to
+// out[Panels][x.rows, 16], at row `first`.
 template <typename Kernel>
-inline void run_wide(const std::uint8_t* panel, const ActivationRows& x, float* out) {
-  const std::int64_t inputs = x.rows > kRowsAtOnce ? kWideInputs : x.cols;
-  for (std::int64_t k = 0; k < x.cols; k += inputs, panel += inputs * kPanelRows * Kernel::kBytes)
-    run_wide_tiles<Kernel>(panel, x, k, k + inputs < x.cols ? k + inputs : x.cols, out);
-}
-
-template <typename Plain>
-struct PlainPanel {
-  static constexpr int kBytes = Plain::kBytes;
-  // Adds inputs [k, end) to out[Rows, 16]; panel: at input k.
-  template <int Rows>
-  static void tile(const std::uint8_t* panel, const ActivationRows& x, int first, std::int64_t k,
-                   std::int64_t end, float* out) {
-    const float* rows[Rows];
-    Lanes acc[Rows];
-    for (int m = 0; m < Rows; ++m) rows[m] = x.x + (first + m) * x.cols;
-    load_sums(out, k, acc);
-    for (; k < end; ++k, panel += kPanelRows * Plain::kBytes) {
-      if (first == 0) __builtin_prefetch(panel + kPrefetchBytes);
-      const Lanes w = Plain::load(panel);
-      unrolled<Rows>([&](auto m) __attribute__((always_inline)) {
-        acc[m] = fma(w, Lanes::set(rows[m][k]), acc[m]);
-      });
+struct WidePanel {
+  template <int Rows, int Panels>
+  struct Tile {
+    static void run(const std::uint8_t* const* panels, const ActivationRows& x, int first,
+                    float* out) {
+      Kernel::template tile<Rows, Panels>(panels, x, first, 0, x.cols, out);
     }
-    store_sums(acc, out);
-  }
-  static void run(const std::uint8_t* panel, const ActivationRows& x, float* out) {
-    run_wide<PlainPanel>(panel, x, out);
+  };
+  static void run(const std::uint8_t* const* panels, int count, const ActivationRows& x,
+                  float* out) {
+    if (x.rows == 1) return run_row<Tile>(panels, count, x, out);
+    const std::int64_t inputs = x.rows > kRowsAtOnce ? kWideInputs : x.cols;
+    for (int p = 0; p < count; ++p, ++panels, out += x.rows * kPanelRows)
+      for (std::int64_t k = 0; k < x.cols; k += inputs)
+        run_wide_tiles<Kernel>(panels, x, k, k + inputs < x.cols ? k + inputs : x.cols, out);
   }
 };
 
-struct Bf16Panel {
-  static constexpr int kBytes = 2;
-  // A chain after the other: the sums of both would not fit the registers.
-  template <int Rows>
-  static void tile(const std::uint8_t* panel, const ActivationRows& x, int first, std::int64_t k,
-                   std::int64_t end, float* out) {
+template <typename Plain>
+struct PlainTiles {
+  static constexpr int kPrefetchedInputs = 8;
+  template <int Rows, int Panels>
+  static void tile(const std::uint8_t* const* panels, const ActivationRows& x, int first,
+                   std::int64_t k, std::int64_t end, float* out) {
+    constexpr int kBytes = kPanelRows * Plain::kBytes;  // of an input
     const float* rows[Rows];
-    Lanes acc[Rows];
-    for (int m = 0; m < Rows; ++m) rows[m] = x.rounded + (first + m) * x.cols;
-    load_sums(out, k, acc);
-    for (; k < end; k += kBf16Step, panel += kBf16StepBytes) {
-      const int count = end - k < kBf16Step ? static_cast<int>(end - k) : kBf16Step;
-      Lanes even[Rows], odd[Rows];
-      unrolled<Rows>([&](auto m)
-                         __attribute__((always_inline)) { even[m] = odd[m] = Lanes::zero(); });
-      if (first == 0)
-        for (int line = 0; line < kBf16StepBytes; line += 64)
-          __builtin_prefetch(panel + kPrefetchBytes + line);
-      add_bf16_chain<0, Rows>(panel, rows, k, count, even);
-      add_bf16_chain<1, Rows>(panel, rows, k, count, odd);
-      unrolled<Rows>([&](auto m)
-                         __attribute__((always_inline)) { acc[m] = acc[m] + (even[m] + odd[m]); });
-    }
-    store_sums(acc, out);
+    Lanes acc[Panels][Rows];
+    for (int m = 0; m < Rows; ++m) rows[m] = x.x + (first + m) * x.cols;
+    unrolled<Panels>([&](auto p) __attribute__((always_inline)) {
+      load_sums(out + (p * x.rows + first) * kPanelRows, k, acc[p]);
+    });
+    for (; k < end; ++k)
+      unrolled<Panels>([&](auto p) __attribute__((always_inline)) {
+        const std::uint8_t* panel = panels[p] + k * kBytes;
+        if (first == 0)
+          __builtin_prefetch(panel + kPrefetchedAhead<Panels, kPrefetchedInputs * kBytes>);
+        const Lanes w = Plain::load(panel);
+        unrolled<Rows>([&](auto m) __attribute__((always_inline)) {
+          acc[p][m] = fma(w, Lanes::set(rows[m][k]), acc[p][m]);
+        });
+      });
+    unrolled<Panels>([&](auto p) __attribute__((always_inline)) {
+      store_sums(acc[p], out + (p * x.rows + first) * kPanelRows);
+    });
   }
-  static void run(const std::uint8_t* panel, const ActivationRows& x, float* out) {
-    run_wide<Bf16Panel>(panel, x, out);
+};
+
+struct Bf16Tiles {
+  static constexpr int kInputsBeside = 8;  // of a panel, then of the next
+  // Of one panel a chain after the other: the sums of both would not fit the registers.
+  template <int Rows, int Panels>
+  static void tile(const std::uint8_t* const* panels, const ActivationRows& x, int first,
+                   std::int64_t k, std::int64_t end, float* out) {
+    const float* rows[Rows];
+    Lanes acc[Panels][Rows];
+    for (int m = 0; m < Rows; ++m) rows[m] = x.rounded + (first + m) * x.cols;
+    unrolled<Panels>([&](auto p) __attribute__((always_inline)) {
+      load_sums(out + (p * x.rows + first) * kPanelRows, k, acc[p]);
+    });
+    for (; k < end; k += kBf16Step) {
+      const int count = end - k < kBf16Step ? static_cast<int>(end - k) : kBf16Step;
+      Lanes even[Panels][Rows], odd[Panels][Rows];
+      unrolled<Panels>([&](auto p) __attribute__((always_inline)) {
+        unrolled<Rows>([&](auto m) __attribute__((always_inline)) {
+          even[p][m] = odd[p][m] = Lanes::zero();
+        });
+      });
+      constexpr int kPart = Panels == 1 ? kBf16Step : kInputsBeside;
+      for (int part = 0; part < count; part += kPart)
+        unrolled<Panels>([&](auto p) __attribute__((always_inline)) {
+          const std::uint8_t* panel = panels[p] + (k + part) * kPanelRows * 2;
+          const int some = count - part < kPart ? count - part : kPart;
+          if (first == 0)
+            for (int line = 0; line < kPart * kPanelRows * 2; line += 64)
+              __builtin_prefetch(panel + kPrefetchedAhead<Panels, kPart * kPanelRows * 2> + line);
+          add_bf16_chain<0, Rows>(panel, rows, k + part, some, even[p]);
+          add_bf16_chain<1, Rows>(panel, rows, k + part, some, odd[p]);
+        });
+      unrolled<Panels>([&](auto p) __attribute__((always_inline)) {
+        unrolled<Rows>([&](auto m) __attribute__((always_inline)) {
+          acc[p][m] = acc[p][m] + (even[p][m] + odd[p][m]);
+        });
+      });
+    }
+    unrolled<Panels>([&](auto p) __attribute__((always_inline)) {
+      store_sums(acc[p], out + (p * x.rows + first) * kPanelRows);
+    });
   }
 };
 

@@ -82,11 +82,12 @@ bool multiplies_alike(const KernelTable& table, std::mt19937& random) {
   for (int type = 0; type < kNumDTypes; ++type) {
     const auto dtype = static_cast<DType>(type);
     if (!is_quantised(dtype) && dtype != DType::kBF16) continue;
-    const std::vector<std::uint8_t> panel = random_panel(dtype, random);
+    const std::vector<std::uint8_t> bytes = random_panel(dtype, random);
+    const std::uint8_t* panel = bytes.data();
     float expected[kMostRows * kPanelRows], found[kMostRows * kPanelRows];
-    scalar_kernels().panel[type](panel.data(), x.view(kMostRows), expected);
+    scalar_kernels().panel[type](&panel, 1, x.view(kMostRows), expected);
     for (const int rows : kRowCounts) {
-      table.panel[type](panel.data(), x.view(rows), found);
+      table.panel[type](&panel, 1, x.view(rows), found);
       same = same && std::memcmp(expected, found, rows * kPanelRows * sizeof(float)) == 0;
     }
   }

@@ -23,9 +23,10 @@ bool no() {
 }
 
 // Right except for the last output of the last row.
-void nearly_right(const std::uint8_t* panel, const ActivationRows& x, float* out) {
-  scalar_kernels().panel[static_cast<int>(DType::kQ6_K)](panel, x, out);
-  float& last = out[x.rows * 16 - 1];
+void nearly_right(const std::uint8_t* const* panels, int count, const ActivationRows& x,
+                  float* out) {
+  scalar_kernels().panel[static_cast<int>(DType::kQ6_K)](panels, count, x, out);
+  float& last = out[count * x.rows * 16 - 1];
   last = std::nextafter(last, 1e30f);
 }
 

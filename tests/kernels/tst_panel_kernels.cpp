@@ -71,7 +71,8 @@ std::vector<std::uint8_t> packed(const StoredMatrix& matrix, std::int64_t panel)
 std::vector<float> multiply(const KernelTable& table, DType dtype,
                             const std::vector<std::uint8_t>& panel, const ActivationRows& x) {
   std::vector<float> out(x.rows * kPanelRows, -1.0f);
-  table.panel[static_cast<int>(dtype)](panel.data(), x, out.data());
+  const std::uint8_t* bytes = panel.data();
+  table.panel[static_cast<int>(dtype)](&bytes, 1, x, out.data());
   return out;
 }
 
@@ -91,6 +92,7 @@ class TestPanelKernels : public QObject {
   void everyInstructionSetGivesTheScalarBits();
   void anyNumberOfRowsGivesTheScalarBits();
   void aRowDoesNotDependOnTheOthers();
+  void aPanelDoesNotDependOnThoseBesideIt();
   void rowsPastTheEndAreZero();
   void bf16SumsAreAmxsOwn();
   void everyInstructionSetRoundsAlike();
@@ -185,6 +187,37 @@ void TestPanelKernels::aRowDoesNotDependOnTheOthers() {
         QVERIFY(std::memcmp(alone.data(), together.data() + i * 16, 64) == 0);
       }
     }
+  }
+}
+
+void TestPanelKernels::aPanelDoesNotDependOnThoseBesideIt() {
+  Random random(12);
+  constexpr int kMost = 2 * kPanelsAtOnce - 1;
+  for (const DType dtype : all_dtypes()) {
+    const StoredMatrix matrix(dtype, kMost * kPanelRows, cols_for(dtype, 3), random);
+    std::vector<std::vector<std::uint8_t>> bytes;
+    std::vector<const std::uint8_t*> panels;
+    for (int p = 0; p < kMost; ++p) panels.push_back(bytes.emplace_back(packed(matrix, p)).data());
+    Activations x(20, matrix.cols, random);
+    std::vector<const KernelTable*> tables = simd_tables();
+    tables.push_back(&scalar_kernels());
+    for (const KernelTable* table : tables)
+      for (const int rows : {1, 2, 9, 20})
+        for (int count = 1; count <= kMost; ++count) {
+          std::vector<float> expected, found(count * rows * kPanelRows, -1.0f);
+          for (int p = 0; p < count; ++p) {
+            const std::vector<float> alone =
+                multiply(scalar_kernels(), dtype, bytes[p], x.view(0, rows));
+            expected.insert(expected.end(), alone.begin(), alone.end());
+          }
+          table->panel[static_cast<int>(dtype)](panels.data(), count, x.view(0, rows),
+                                                found.data());
+          QVERIFY2(found == expected, qPrintable(QString("%1, %2, %3 rows, %4 panels")
+                                                     .arg(dtype_info(dtype).name.data())
+                                                     .arg(table->name)
+                                                     .arg(rows)
+                                                     .arg(count)));
+        }
   }
 }
 
