@@ -19,7 +19,6 @@ namespace quire::cpu {
 // weights x itself. All arrays but the floats can be read, whatever they hold there, up to
 // kReadableRows past the last row.
 inline constexpr int kReadableRows = 15;
-inline constexpr int kPanelsAtOnce = 4;  // most panels that a kernel reads side by side
 struct ActivationRows {
   int rows = 0;
   std::int64_t cols = 0;
@@ -55,6 +54,9 @@ struct QuantisedRow {
   float* scaled_sum = nullptr;
   std::int16_t (*sums)[2] = nullptr;
 };
+
+// Panels that a kernel reads side by side for one row: worth giving it together.
+inline constexpr int kPanelsAtOnce = 4;
 
 struct KernelTable {
   const char* name;
