@@ -118,35 +118,31 @@ LinearPlan Linear::plan_of(const CpuMatrix& weight, std::int64_t outputs, int st
   });
 }
 
-int Linear::panels_of(const CpuMatrix& weight, const Slices& slices, int next,
-                      const std::uint8_t** panels) const {
-  int count = 0;
-  for (; next + count < slices.count; ++count) {
-    const std::int64_t first = slices.first[next + count];
-    const CpuMatrix::Part& part = weight.part_of(first);
-    const std::int64_t local = first - part.first_row;
-    if (local % kPanelRows != 0 || local + slices.outputs[next + count] > part.source.rows ||
-        part.source.dtype != weight.part_of(slices.first[next]).source.dtype)
-      break;
-    panels[count] = part.panel(local / kPanelRows);
+Linear::Panels Linear::whole_panels(const CpuMatrix& weight, const Slices& slices, int next) {
+  Panels panels;
+  for (int i = next; i < slices.count; ++i) {
+    const CpuMatrix::Part& part = weight.part_of(slices.first[i]);
+    const std::int64_t local = slices.first[i] - part.first_row;
+    if (local % kPanelRows != 0 || local + slices.outputs[i] > part.source.rows) break;
+    if (i == next) panels.dtype = part.source.dtype;
+    if (part.source.dtype != panels.dtype) break;
+    panels.data[panels.count++] = part.panel(local / kPanelRows);
   }
-  return count;
+  return panels;
 }
 
 void Linear::outputs(const CpuMatrix& weight, const Slices& slices, int first, int rows,
                      float* tile) const {
   const ActivationRows x = rows_of(prepared_, first, rows);
-  for (int done = 0, count = 1; done < slices.count;
-       done += count, tile += count * rows * kPanelRows) {
-    const std::uint8_t* panels[kPanelsAtOnce];
-    count = panels_of(weight, slices, done, panels);
-    if (count > 0) {
-      const DType dtype = weight.part_of(slices.first[done]).source.dtype;
-      kernels_.panel[static_cast<int>(dtype)](panels, count, x, tile);
-    } else {
-      count = 1;
+  for (int done = 0; done < slices.count;) {
+    const Panels whole = whole_panels(weight, slices, done);
+    if (whole.count > 0)
+      kernels_.panel[static_cast<int>(whole.dtype)](whole.data, whole.count, x, tile);
+    else
       straddling(weight, slices.first[done], slices.outputs[done], x, tile);
-    }
+    const int made = std::max(1, whole.count);
+    done += made;
+    tile += made * rows * kPanelRows;
   }
 }
 

@@ -89,9 +89,13 @@ class Linear {
   // tile[slices.count][rows, 16] = the slices' outputs of prepared rows [first, first + rows).
   void outputs(const CpuMatrix& weight, const Slices& slices, int first, int rows,
                float* tile) const;
-  // The panels of the slices from `next` on, as long as each is one whole panel of the same type.
-  int panels_of(const CpuMatrix& weight, const Slices& slices, int next,
-                const std::uint8_t** panels) const;
+  struct Panels {
+    DType dtype = DType::kF32;
+    int count = 0;
+    const std::uint8_t* data[kPanelsAtOnce];
+  };
+  // Those of the slices from `next` on, as long as each is one whole panel of the same type.
+  static Panels whole_panels(const CpuMatrix& weight, const Slices& slices, int next);
   // Outputs that straddle panels.
   void straddling(const CpuMatrix& weight, std::int64_t first_output, int count,
                   const ActivationRows& x, float* tile) const;

@@ -27,53 +27,6 @@ inline Lanes load_scales(const std::uint8_t* panel) {
   return Lanes::load_half(panel);
 }
 
-// out[Panels][x.rows, 16], at row `first`.
-template <PackedFormat F, int Rows, int Panels>
-inline void quantised_tile(const std::uint8_t* const* panels, const ActivationRows& x, int first,
-                           float* out) {
-  const std::int64_t blocks = x.cols / kBlock;
-  const std::int8_t* q[Rows];
-  const std::int16_t(*sums[Rows])[2];
-  const float *scale[Rows], *scaled_sum[Rows];
-  Lanes acc[Panels][Rows];
-  for (int m = 0; m < Rows; ++m) {
-    q[m] = x.q + (first + m) * x.cols;
-    sums[m] = x.sums + (first + m) * blocks;
-    scale[m] = x.scale + (first + m) * blocks;
-    scaled_sum[m] = x.scaled_sum + (first + m) * blocks;
-    for (int p = 0; p < Panels; ++p) acc[p][m] = Lanes::zero();
-  }
-  std::int64_t at = 0;  // in the panels
-  for (std::int64_t b = 0; b < blocks;) {
-    Lanes d[Panels], minimum[Panels];
-    unrolled<Panels>([&](auto p) __attribute__((always_inline)) {
-      d[p] = load_scales<F>(panels[p] + at);
-      if constexpr (F.min) minimum[p] = Lanes::load_half(panels[p] + at + 2 * kPanelRows);
-    });
-    at += F.header_bytes();
-    for (int i = 0; i < F.blocks_per_super(); ++i, ++b, at += F.block_bytes()) {
-      unrolled<Panels>([&](auto p) __attribute__((always_inline)) {
-        const std::uint8_t* block = panels[p] + at;
-        Ints dots[Rows], mins[Rows];
-        if (first == 0)
-          for (int line = 0; line < F.block_bytes(); line += 64)
-            __builtin_prefetch(block + kPrefetchedAhead<Panels, F.block_bytes()> + line);
-        block_dots<F, Rows>(block, q, sums, b, dots, mins);
-        for (int m = 0; m < Rows; ++m) {
-          const Lanes sa = Lanes::set(scale[m][b]);
-          acc[p][m] = fma(Lanes::from(dots[m]), sa * d[p], acc[p][m]);
-          if constexpr (F.min && F.super)
-            acc[p][m] = fnma(Lanes::from(mins[m]), sa * minimum[p], acc[p][m]);
-          else if constexpr (F.min)
-            acc[p][m] = fma(minimum[p], Lanes::set(scaled_sum[m][b]), acc[p][m]);
-        }
-      });
-    }
-  }
-  for (int p = 0; p < Panels; ++p)
-    for (int m = 0; m < Rows; ++m) acc[p][m].store(out + (p * x.rows + first + m) * kPanelRows);
-}
-
 struct PlainF32 {
   static constexpr int kBytes = 4;
   static Lanes load(const std::uint8_t* p) {
@@ -115,32 +68,36 @@ QUIRE_INLINE void add_bf16_chain(const std::uint8_t* panel, const float* const (
   }
 }
 
+// Of a panel type P below, P::tile<Rows, Panels>(panels, x, first, out) makes out[Panels][x.rows,
+// 16] for Rows rows from `first` on.
+
 // One row: memory decides, and it gives more when panels are read side by side, a few lines of each
 // in turn. (More rows have too many sums for that.)
-template <template <int, int> typename Tile, int Panels = kPanelsAtOnce>
+template <typename P, int Panels = kPanelsAtOnce>
 inline void run_row(const std::uint8_t* const* panels, int count, const ActivationRows& x,
                     float* out) {
   if constexpr (Panels > 0) {
     for (; count >= Panels; count -= Panels, panels += Panels, out += Panels * kPanelRows)
-      Tile<1, Panels>::run(panels, x, 0, out);
-    run_row<Tile, Panels / 2>(panels, count, x, out);
+      P::template tile<1, Panels>(panels, x, 0, out);
+    run_row<P, Panels / 2>(panels, count, x, out);
   }
 }
 
 // Runs tiles of kTileRows rows (4 or 8), then the remaining rows in smaller ones.
-template <template <int, int> typename Tile>
+template <typename P>
 inline void run_tiles(const std::uint8_t* const* panel, const ActivationRows& x, float* out) {
   int row = 0;
-  for (; row + kTileRows <= x.rows; row += kTileRows) Tile<kTileRows, 1>::run(panel, x, row, out);
+  for (; row + kTileRows <= x.rows; row += kTileRows)
+    P::template tile<kTileRows, 1>(panel, x, row, out);
   if constexpr (kTileRows > 4)
-    for (; row + 4 <= x.rows; row += 4) Tile<4, 1>::run(panel, x, row, out);
+    for (; row + 4 <= x.rows; row += 4) P::template tile<4, 1>(panel, x, row, out);
   switch (x.rows - row) {
     case 1:
-      return Tile<1, 1>::run(panel, x, row, out);
+      return P::template tile<1, 1>(panel, x, row, out);
     case 2:
-      return Tile<2, 1>::run(panel, x, row, out);
+      return P::template tile<2, 1>(panel, x, row, out);
     case 3:
-      return Tile<3, 1>::run(panel, x, row, out);
+      return P::template tile<3, 1>(panel, x, row, out);
     default:
       return;
   }
@@ -149,16 +106,56 @@ inline void run_tiles(const std::uint8_t* const* panel, const ActivationRows& x,
 template <PackedFormat F>
 struct QuantisedPanel {
   template <int Rows, int Panels>
-  struct Tile {
-    static void run(const std::uint8_t* const* panels, const ActivationRows& x, int first,
-                    float* out) {
-      quantised_tile<F, Rows, Panels>(panels, x, first, out);
+  static void tile(const std::uint8_t* const* panels, const ActivationRows& x, int first,
+                   float* out) {
+    const std::int64_t blocks = x.cols / kBlock;
+    const std::int8_t* q[Rows];
+    const std::int16_t(*sums[Rows])[2];
+    const float *scale[Rows], *scaled_sum[Rows];
+    Lanes acc[Panels][Rows];
+    for (int m = 0; m < Rows; ++m) {
+      q[m] = x.q + (first + m) * x.cols;
+      sums[m] = x.sums + (first + m) * blocks;
+      scale[m] = x.scale + (first + m) * blocks;
+      scaled_sum[m] = x.scaled_sum + (first + m) * blocks;
+      for (int p = 0; p < Panels; ++p) acc[p][m] = Lanes::zero();
     }
-  };
+    std::int64_t at = 0;  // in the panels
+    for (std::int64_t b = 0; b < blocks;) {
+      Lanes d[Panels], minimum[Panels];
+      unrolled<Panels>([&](auto p) __attribute__((always_inline)) {
+        d[p] = load_scales<F>(panels[p] + at);
+        if constexpr (F.min) minimum[p] = Lanes::load_half(panels[p] + at + 2 * kPanelRows);
+      });
+      at += F.header_bytes();
+      for (int i = 0; i < F.blocks_per_super(); ++i, ++b, at += F.block_bytes()) {
+        unrolled<Panels>([&](auto p) __attribute__((always_inline)) {
+          const std::uint8_t* block = panels[p] + at;
+          Ints dots[Rows], mins[Rows];
+          if (first == 0)
+            for (int line = 0; line < F.block_bytes(); line += 64)
+              __builtin_prefetch(block + kPrefetchedAhead<Panels, F.block_bytes()> + line);
+          block_dots<F, Rows>(block, q, sums, b, dots, mins);
+          for (int m = 0; m < Rows; ++m) {
+            const Lanes sa = Lanes::set(scale[m][b]);
+            acc[p][m] = fma(Lanes::from(dots[m]), sa * d[p], acc[p][m]);
+            if constexpr (F.min && F.super)
+              acc[p][m] = fnma(Lanes::from(mins[m]), sa * minimum[p], acc[p][m]);
+            else if constexpr (F.min)
+              acc[p][m] = fma(minimum[p], Lanes::set(scaled_sum[m][b]), acc[p][m]);
+          }
+        });
+      }
+    }
+    for (int p = 0; p < Panels; ++p)
+      for (int m = 0; m < Rows; ++m) acc[p][m].store(out + (p * x.rows + first + m) * kPanelRows);
+  }
+
   static void run(const std::uint8_t* const* panels, int count, const ActivationRows& x,
                   float* out) {
-    if (x.rows == 1) return run_row<Tile>(panels, count, x, out);
-    for (int p = 0; p < count; ++p) run_tiles<Tile>(panels + p, x, out + p * x.rows * kPanelRows);
+    if (x.rows == 1) return run_row<QuantisedPanel>(panels, count, x, out);
+    for (int p = 0; p < count; ++p)
+      run_tiles<QuantisedPanel>(panels + p, x, out + p * x.rows * kPanelRows);
   }
 };
 
@@ -178,15 +175,13 @@ inline void run_wide_tiles(const std::uint8_t* const* panel, const ActivationRow
 template <typename Kernel>
 struct WidePanel {
   template <int Rows, int Panels>
-  struct Tile {
-    static void run(const std::uint8_t* const* panels, const ActivationRows& x, int first,
-                    float* out) {
-      Kernel::template tile<Rows, Panels>(panels, x, first, 0, x.cols, out);
-    }
-  };
+  static void tile(const std::uint8_t* const* panels, const ActivationRows& x, int first,
+                   float* out) {
+    Kernel::template tile<Rows, Panels>(panels, x, first, 0, x.cols, out);
+  }
   static void run(const std::uint8_t* const* panels, int count, const ActivationRows& x,
                   float* out) {
-    if (x.rows == 1) return run_row<Tile>(panels, count, x, out);
+    if (x.rows == 1) return run_row<WidePanel>(panels, count, x, out);
     const std::int64_t inputs = x.rows > kRowsAtOnce ? kWideInputs : x.cols;
     for (int p = 0; p < count; ++p, ++panels, out += x.rows * kPanelRows)
       for (std::int64_t k = 0; k < x.cols; k += inputs)
