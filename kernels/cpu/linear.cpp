@@ -1,7 +1,6 @@
 #include "kernels/cpu/linear.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "kernels/check.h"
@@ -17,77 +16,26 @@ constexpr int kRunsPerThread = 6;                                 // at least, i
 
 }  // namespace
 
-void Linear::reserve_quantised(int rows, std::int64_t cols) {
-  const std::size_t readable = static_cast<std::size_t>(rows + kReadableRows) * cols;
-  const std::size_t blocks = readable / kBlock;
-  q_.reserve(readable);
-  scales_.reserve(blocks * sizeof(float));
-  scaled_sums_.reserve(blocks * sizeof(float));
-  sums_.reserve(blocks * 2 * sizeof(std::int16_t));
-  prepared_.q = q_.as<std::int8_t>();
-  prepared_.scale = scales_.as<float>();
-  prepared_.scaled_sum = scaled_sums_.as<float>();
-  prepared_.sums = sums_.as<std::int16_t[2]>();
-}
-
 void Linear::reserve(const CpuMatrix& weight, int rows) {
   QUIRE_CHECK(weight.packed(), weight.rows(), weight.cols());
-  const std::int64_t cols = weight.cols();
-  const std::size_t floats = static_cast<std::size_t>(rows) * cols * sizeof(float);
   const auto threads = static_cast<std::size_t>(pool_.num_threads());
-  prepared_ = {};
-  prepared_.rows = rows;
-  prepared_.cols = cols;
   tiles_.reserve(threads * 2 * kMaxRows * kPanelRows * sizeof(float));
-  normed_.reserve(threads * cols * sizeof(float));
-  if (weight.needs_floats()) {
-    floats_.reserve(floats);
-    prepared_.x = floats_.as<float>();
-  }
-  if (weight.needs_rounded()) {
-    rounded_.reserve(floats);
-    prepared_.rounded = rounded_.as<float>();
-    if (kernels_.reads_bf16) {
-      bf16_.reserve(static_cast<std::size_t>(rows + kReadableRows) * bf16_cols(cols) *
-                    sizeof(std::uint16_t));
-      prepared_.bf16 = bf16_.as<std::uint16_t>();
-    }
-  }
-  if (weight.needs_quantised()) reserve_quantised(rows, cols);
-}
-
-void Linear::quantise(const float* values, int row) {
-  const std::int64_t cols = prepared_.cols, block = row * (cols / kBlock);
-  kernels_.quantise_row(values, cols,
-                        {q_.as<std::int8_t>() + row * cols, scales_.as<float>() + block,
-                         scaled_sums_.as<float>() + block, sums_.as<std::int16_t[2]>() + block});
-}
-
-void Linear::round(const float* values, int row) {
-  const std::int64_t cols = prepared_.cols, padded = bf16_cols(cols);
-  float* rounded = rounded_.as<float>() + row * cols;
-  kernels_.round_row(values, cols, rounded);
-  if (!prepared_.bf16) return;
-  std::uint16_t* bits = bf16_.as<std::uint16_t>() + row * padded;
-  for (std::int64_t i = 0; i < cols; ++i)
-    bits[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(rounded[i]) >> 16);
-  std::fill(bits + cols, bits + padded, std::uint16_t{0});
+  normed_.reserve(threads * weight.cols() * sizeof(float));
+  prepared_.reserve(rows, weight.cols(),
+                    {.floats = weight.needs_floats(),
+                     .rounded = weight.needs_rounded(),
+                     .bf16 = weight.needs_rounded() && kernels_.reads_bf16,
+                     .quantised = weight.needs_quantised()});
 }
 
 void Linear::prepare_row(const float* source, int row, const float* norm_weight, float eps,
                          int thread) {
-  const std::int64_t cols = prepared_.cols;
-  float* kept = prepared_.x ? floats_.as<float>() + row * cols : nullptr;
-  const float* values = source;
-  if (norm_weight) {
-    float* normed = kept ? kept : normed_.as<float>() + thread * cols;
-    kernels_.rms_norm(source, norm_weight, eps, cols, normed);
-    values = normed;
-  } else if (kept) {
-    std::memcpy(kept, source, cols * sizeof(float));
-  }
-  if (prepared_.q) quantise(values, row);
-  if (prepared_.rounded) round(values, row);
+  if (!norm_weight) return prepared_.prepare(kernels_, source, row);
+  const std::int64_t cols = prepared_.view().cols;
+  float* kept = prepared_.floats(row);
+  float* normed = kept ? kept : normed_.as<float>() + thread * cols;
+  kernels_.rms_norm(source, norm_weight, eps, cols, normed);
+  prepared_.prepare(kernels_, normed, row);
 }
 
 void Linear::prepare(const RowSource& source, const CpuMatrix& weight, const float* norm_weight,
@@ -103,18 +51,18 @@ void Linear::prepare(const RowSource& source, const CpuMatrix& weight, const flo
 }
 
 LinearPlan Linear::plan_of(const CpuMatrix& weight, std::int64_t outputs, int streams) const {
-  const std::size_t row_size = weight.cols() * (prepared_.q ? 1 : sizeof(float));
+  const std::size_t row_size = weight.cols() * (prepared_.view().q ? 1 : sizeof(float));
   const auto fitting = static_cast<int>(std::min<std::size_t>(kActivationBytes / row_size, 4096));
   const auto by_bytes = static_cast<std::int64_t>(
       kShortestRunBytes / std::max<std::size_t>(1, weight.parts().front().panel_bytes));
   const std::int64_t by_count = outputs / (kPanelRows * kRunsPerThread * pool_.num_threads());
   return LinearPlan({
       .outputs = outputs,
-      .rows = prepared_.rows,
+      .rows = prepared_.view().rows,
       .block_rows = std::clamp(fitting / 16 * 16, 16, kMaxRows),
       .threads = pool_.num_threads(),
       .shortest = std::clamp<std::int64_t>(by_bytes, 1, std::max<std::int64_t>(1, by_count)),
-      .streams = prepared_.rows == 1 ? streams : 1,
+      .streams = prepared_.view().rows == 1 ? streams : 1,
   });
 }
 
@@ -133,7 +81,7 @@ Linear::Panels Linear::whole_panels(const CpuMatrix& weight, const Slices& slice
 
 void Linear::outputs(const CpuMatrix& weight, const Slices& slices, int first, int rows,
                      float* tile) const {
-  const ActivationRows x = rows_of(prepared_, first, rows);
+  const ActivationRows x = rows_of(prepared_.view(), first, rows);
   for (int done = 0; done < slices.count;) {
     const Panels whole = whole_panels(weight, slices, done);
     if (whole.count > 0)

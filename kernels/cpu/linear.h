@@ -6,6 +6,7 @@
 #include "kernels/cpu/format.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/linear_plan.h"
+#include "kernels/cpu/prepared_rows.h"
 #include "kernels/cpu/storage.h"
 
 namespace quire::cpu {
@@ -108,18 +109,14 @@ class Linear {
         store(first + i, slices.first[slice], tile, slices.outputs[slice]);
   }
   void reserve(const CpuMatrix& weight, int rows);
-  void reserve_quantised(int rows, std::int64_t cols);
   void prepare_row(const float* source, int row, const float* norm_weight, float eps, int thread);
-  void quantise(const float* values, int row);
-  void round(const float* values, int row);
   float* tiles(int thread) {
     return tiles_.as<float>() + static_cast<std::size_t>(thread) * 2 * kMaxRows * kPanelRows;
   }
 
   const KernelTable& kernels_;
   ThreadPool& pool_;
-  ActivationRows prepared_;  // of what the weights need, the arrays below
-  AlignedBytes q_, scales_, scaled_sums_, sums_, rounded_, bf16_, floats_;
+  PreparedRows prepared_;
   AlignedBytes normed_;  // [threads, cols] for rows whose floats are not kept
   AlignedBytes tiles_;
 };

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/format.h"
 #include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/prepared_rows.h"
 #include "kernels/cpu/span_scratch.h"
 #include "kernels/cpu/thread_pool.h"
 
@@ -41,43 +42,19 @@ std::vector<std::uint8_t> random_panel(DType dtype, std::mt19937& random) {
   return panel;
 }
 
-struct Rows {
-  std::vector<float> scale, scaled_sum, rounded;
-  std::vector<std::int8_t> q;
-  std::vector<std::int16_t> sums;
-  std::vector<std::uint16_t> bf16;
-
-  explicit Rows(std::mt19937& random) {
-    constexpr std::size_t kValues = (kMostRows + kReadableRows) * kCols;
-    std::vector<float> x(kValues);
-    for (float& value : x) value = static_cast<float>(static_cast<int>(random() % 4001) - 2000);
-    q.resize(kValues);
-    scale.resize(kValues / kBlock);
-    scaled_sum.resize(kValues / kBlock);
-    sums.resize(2 * (kValues / kBlock));
-    scalar_kernels().quantise_row(x.data(), static_cast<std::int64_t>(kValues),
-                                  {q.data(), scale.data(), scaled_sum.data(), pairs()});
-    rounded.resize(kValues);
-    scalar_kernels().round_row(x.data(), static_cast<std::int64_t>(kValues), rounded.data());
-    for (const float value : rounded) bf16.push_back(float_to_bf16(value));
+void fill(PreparedRows& rows, std::mt19937& random) {
+  rows.reserve(kMostRows, kCols, {.rounded = true, .bf16 = true, .quantised = true});
+  std::vector<float> values(kCols);
+  for (int row = 0; row < kMostRows; ++row) {
+    for (float& value : values)
+      value = static_cast<float>(static_cast<int>(random() % 4001) - 2000);
+    rows.prepare(scalar_kernels(), values.data(), row);
   }
-  std::int16_t (*pairs())[2] { return reinterpret_cast<std::int16_t(*)[2]>(sums.data()); }
-  ActivationRows view(int count) {
-    ActivationRows rows;
-    rows.rows = count;
-    rows.cols = kCols;
-    rows.q = q.data();
-    rows.scale = scale.data();
-    rows.scaled_sum = scaled_sum.data();
-    rows.sums = pairs();
-    rows.rounded = rounded.data();
-    rows.bf16 = bf16.data();
-    return rows;
-  }
-};
+}
 
 bool multiplies_alike(const KernelTable& table, std::mt19937& random) {
-  Rows x(random);
+  PreparedRows x;
+  fill(x, random);
   bool same = true;
   for (int type = 0; type < kNumDTypes; ++type) {
     const auto dtype = static_cast<DType>(type);
@@ -85,9 +62,9 @@ bool multiplies_alike(const KernelTable& table, std::mt19937& random) {
     const std::vector<std::uint8_t> bytes = random_panel(dtype, random);
     const std::uint8_t* panel = bytes.data();
     float expected[kMostRows * kPanelRows], found[kMostRows * kPanelRows];
-    scalar_kernels().panel[type](&panel, 1, x.view(kMostRows), expected);
+    scalar_kernels().panel[type](&panel, 1, x.view(), expected);
     for (const int rows : kRowCounts) {
-      table.panel[type](&panel, 1, x.view(rows), found);
+      table.panel[type](&panel, 1, rows_of(x.view(), 0, rows), found);
       same = same && std::memcmp(expected, found, rows * kPanelRows * sizeof(float)) == 0;
     }
   }

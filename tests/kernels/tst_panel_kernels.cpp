@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/cpu/pack.h"
+#include "kernels/cpu/prepared_rows.h"
 #include "tests/kernels/kernel_fixtures.h"
 #include "tests/support/test_main.h"
 
@@ -13,53 +14,20 @@ using namespace quire::test;
 
 namespace {
 
-// Activation rows in the form the kernels take, made by the scalar kernels. What may be read past
-// the last row is not zero.
+// Activation rows in every form, made by the scalar kernels. What may be read past the last row is
+// not zero.
 struct Activations {
-  std::vector<float> x, scale, scaled_sum, rounded;
-  std::vector<std::int8_t> q;
-  std::vector<std::int16_t> sums;
-  std::vector<std::uint16_t> bf16;
-  int rows;
-  std::int64_t cols;
+  std::vector<float> x;
+  PreparedRows prepared;
 
-  Activations(int num_rows, std::int64_t num_cols, Random& random)
-      : x(random.normals(num_rows * num_cols)),
-        scale((num_rows + kReadableRows) * num_cols / kBlock, __builtin_nanf("")),
-        scaled_sum(scale.size(), __builtin_nanf("")),
-        rounded(x.size()),
-        q((num_rows + kReadableRows) * num_cols, 77),
-        sums(2 * scale.size(), 77),
-        bf16((num_rows + kReadableRows) * bf16_cols(num_cols), 0x7fc1),
-        rows(num_rows),
-        cols(num_cols) {
-    for (int i = 0; i < rows; ++i) {
-      const float* row = x.data() + i * cols;
-      scalar_kernels().round_row(row, cols, rounded.data() + i * cols);
-      std::uint16_t* bits = bf16.data() + i * bf16_cols(cols);
-      std::fill_n(bits, bf16_cols(cols), std::uint16_t{0});
-      for (std::int64_t k = 0; k < cols; ++k) bits[k] = float_to_bf16(row[k]);
-      if (cols % kBlock != 0) continue;
-      const std::int64_t block = i * (cols / kBlock);
-      scalar_kernels().quantise_row(
-          row, cols,
-          {q.data() + i * cols, scale.data() + block, scaled_sum.data() + block, pairs() + block});
-    }
+  Activations(int rows, std::int64_t cols, Random& random) : x(random.normals(rows * cols)) {
+    const std::vector<float> beyond(cols, 1e30f);
+    const bool blocks = cols % kBlock == 0;
+    prepared.reserve(rows + kReadableRows, cols, {true, true, true, blocks});
+    for (int row = 0; row < rows + kReadableRows; ++row)
+      prepared.prepare(scalar_kernels(), row < rows ? x.data() + row * cols : beyond.data(), row);
   }
-  std::int16_t (*pairs())[2] { return reinterpret_cast<std::int16_t(*)[2]>(sums.data()); }
-  ActivationRows view(int first, int count) {
-    ActivationRows all;
-    all.rows = rows;
-    all.cols = cols;
-    all.q = q.data();
-    all.scale = scale.data();
-    all.scaled_sum = scaled_sum.data();
-    all.sums = pairs();
-    all.x = x.data();
-    all.rounded = rounded.data();
-    all.bf16 = bf16.data();
-    return rows_of(all, first, count);
-  }
+  ActivationRows view(int first, int count) const { return rows_of(prepared.view(), first, count); }
 };
 
 std::vector<std::uint8_t> packed(const StoredMatrix& matrix, std::int64_t panel) {
@@ -103,8 +71,9 @@ void TestPanelKernels::scalarKernelMultipliesDecodedWeights() {
   for (const DType dtype : all_dtypes()) {
     const StoredMatrix matrix(dtype, 16, cols_for(dtype, 2), random);
     const std::vector<float> weights = matrix.decoded();
-    Activations x(3, matrix.cols, random);
-    const auto out = multiply(scalar_kernels(), dtype, packed(matrix, 0), x.view(0, 3));
+    const Activations activations(3, matrix.cols, random);
+    const ActivationRows x = activations.view(0, 3);
+    const auto out = multiply(scalar_kernels(), dtype, packed(matrix, 0), x);
     for (int m = 0; m < 3; ++m)
       for (int n = 0; n < 16; ++n) {
         double exact = 0, magnitude = 0;
@@ -134,7 +103,7 @@ void TestPanelKernels::everyInstructionSetGivesTheScalarBits() {
     for (const int rows : {1, 2, 3, 4, 5, 7, 8, 13, 17}) {
       const StoredMatrix matrix(dtype, 16, cols_for(dtype, 1 + random.below(3)), random);
       const std::vector<std::uint8_t> panel = packed(matrix, 0);
-      Activations x(rows, matrix.cols, random);
+      const Activations x(rows, matrix.cols, random);
       const auto expected = multiply(scalar_kernels(), dtype, panel, x.view(0, rows));
       for (const KernelTable* table : simd_tables())
         QVERIFY2(same_bits(multiply(*table, dtype, panel, x.view(0, rows)), expected),
@@ -155,7 +124,7 @@ void TestPanelKernels::anyNumberOfRowsGivesTheScalarBits() {
     for (const int inputs : {elements, 1024 - elements, 1024 + elements}) {
       const StoredMatrix matrix(dtype, 16, std::max(inputs, elements), random);
       const std::vector<std::uint8_t> panel = packed(matrix, 0);
-      Activations x(kMostRows, matrix.cols, random);
+      const Activations x(kMostRows, matrix.cols, random);
       const auto expected = multiply(scalar_kernels(), dtype, panel, x.view(0, kMostRows));
       for (const KernelTable* table : simd_tables())
         for (int rows = 1; rows <= kMostRows; rows += 1 + random.below(inputs / 128 + 1)) {
@@ -180,7 +149,7 @@ void TestPanelKernels::aRowDoesNotDependOnTheOthers() {
     const std::vector<std::uint8_t> panel = packed(matrix, 0);
     for (const KernelTable* table : tables) {
       const int rows = table == &scalar_kernels() ? 9 : 70;
-      Activations x(rows, matrix.cols, random);
+      const Activations x(rows, matrix.cols, random);
       const auto together = multiply(*table, dtype, panel, x.view(0, rows));
       for (int i = 0; i < rows; ++i) {
         const auto alone = multiply(*table, dtype, panel, x.view(i, 1));
@@ -198,7 +167,7 @@ void TestPanelKernels::aPanelDoesNotDependOnThoseBesideIt() {
     std::vector<std::vector<std::uint8_t>> bytes;
     std::vector<const std::uint8_t*> panels;
     for (int p = 0; p < kMost; ++p) panels.push_back(bytes.emplace_back(packed(matrix, p)).data());
-    Activations x(20, matrix.cols, random);
+    const Activations x(20, matrix.cols, random);
     std::vector<const KernelTable*> tables = simd_tables();
     tables.push_back(&scalar_kernels());
     for (const int rows : {1, 2, 9, 20}) {
@@ -227,7 +196,7 @@ void TestPanelKernels::rowsPastTheEndAreZero() {
   Random random(4);
   for (const DType dtype : all_dtypes()) {
     const StoredMatrix matrix(dtype, 21, cols_for(dtype, 1), random);
-    Activations x(1, matrix.cols, random);
+    const Activations x(1, matrix.cols, random);
     const auto out = multiply(scalar_kernels(), dtype, packed(matrix, 1), x.view(0, 1));
     for (int lane = 5; lane < 16; ++lane) QCOMPARE(out[lane], 0.0f);
   }
@@ -250,7 +219,7 @@ void TestPanelKernels::bf16SumsAreAmxsOwn() {
   for (const int cols : {1, 2, 31, 32, 33, 63, 95, 576}) {
     const StoredMatrix matrix(DType::kBF16, 16, cols, random);
     const std::vector<float> weights = matrix.decoded();
-    Activations x(20, cols, random);
+    const Activations x(20, cols, random);
     std::vector<const KernelTable*> tables = simd_tables();
     tables.push_back(&scalar_kernels());
     for (const KernelTable* table : tables) {
@@ -259,7 +228,7 @@ void TestPanelKernels::bf16SumsAreAmxsOwn() {
         for (int n = 0; n < 16; ++n)
           QCOMPARE(std::bit_cast<std::uint32_t>(out[m * 16 + n]),
                    std::bit_cast<std::uint32_t>(
-                       amx_sum(weights.data() + n * cols, x.rounded.data() + m * cols, cols)));
+                       amx_sum(weights.data() + n * cols, x.view(m, 1).rounded, cols)));
     }
   }
 }
