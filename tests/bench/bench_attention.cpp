@@ -10,21 +10,41 @@ namespace {
 constexpr int kBlockSize = 16;
 constexpr QkvShape kShapes[] = {{9, 3, 64}, {16, 8, 128}};  // SmolLM2-135M, Qwen3-0.6B
 
-// `requests` requests with `computed` tokens in the cache that compute `tokens` more, over layers
-// that are used in turn.
+// Requests of equal length in a step.
+struct Load {
+  int requests = 1, computed = 0,
+      tokens = 1;         // each has `computed` in the cache, computes `tokens`
+  int shared_blocks = 0;  // of the cache, at the beginning of all of them
+
+  int blocks_each() const { return (computed + tokens + kBlockSize - 1) / kBlockSize; }
+  int blocks() const { return shared_blocks + requests * (blocks_each() - shared_blocks); }
+  Step step() const {
+    std::vector<Piece> pieces;
+    std::vector<std::vector<int>> tables(requests);
+    for (int r = 0; r < requests; ++r) {
+      pieces.push_back({r, computed, tokens});
+      for (int b = 0; b < blocks_each(); ++b)
+        tables[r].push_back(b < shared_blocks ? b
+                                              : shared_blocks + (b - shared_blocks) * requests + r);
+    }
+    return Step(pieces, tables, kBlockSize);
+  }
+};
+
+// A load's step over layers that are used in turn.
 struct Scene {
+  Backend& backend;
   QkvShape shape;
-  int num_layers;
+  KvSpec spec;
+  Load load;
   Step step;
   std::unique_ptr<KvPool> pool;
   std::unique_ptr<Buffer> qkv, out;
 
-  Scene(const QkvShape& the_shape, int layers, int requests, int computed, int tokens)
-      : shape(the_shape), num_layers(layers), step(make_step(requests, computed, tokens)) {
-    Backend& backend = *bench().backend;
-    KvSpec spec;
+  Scene(Backend& the_backend, const QkvShape& the_shape, int layers, const Load& the_load)
+      : backend(the_backend), shape(the_shape), load(the_load), step(load.step()) {
     spec.layers.assign(layers, {shape.num_kv_heads, shape.head_dim, 0});
-    pool = backend.allocate_kv(spec, requests * blocks_for(computed + tokens), kBlockSize);
+    pool = backend.allocate_kv(spec, load.blocks(), kBlockSize);
     fill();
     qkv = backend.allocate(step.num_tokens(), shape.qkv_width());
     out = backend.allocate(step.num_tokens(), shape.num_heads * shape.head_dim);
@@ -33,25 +53,19 @@ struct Scene {
              random.normals(static_cast<std::size_t>(step.num_tokens()) * shape.qkv_width()));
     backend.begin_step(step.view());
   }
-  ~Scene() { bench().backend->end_step(); }
+  ~Scene() { backend.end_step(); }
   Scene(const Scene&) = delete;
   Scene& operator=(const Scene&) = delete;
 
+  int layers() const { return static_cast<int>(spec.layers.size()); }
   std::size_t pool_bytes() const { return pool->num_blocks() * pool->bytes_per_block(); }
+  void attend(int layer) {
+    const float scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
+    backend.attend(*qkv, shape, scale, *pool, layer, *out);
+  }
 
  private:
-  static int blocks_for(int tokens) { return (tokens + kBlockSize - 1) / kBlockSize; }
-  static Step make_step(int requests, int computed, int tokens) {
-    std::vector<Piece> pieces;
-    std::vector<std::vector<int>> blocks(requests);
-    const int each = blocks_for(computed + tokens);
-    for (int r = 0; r < requests; ++r) {
-      pieces.push_back({r, computed, tokens});
-      for (int b = 0; b < each; ++b) blocks[r].push_back(b * requests + r);
-    }
-    return Step(pieces, blocks, kBlockSize);
-  }
-  // BF16 numbers of either sign around 0.05.
+  // BF16 numbers of either sign around 0.05; of the other types finite ones.
   void fill() {
     std::vector<std::byte> bytes(pool->bytes_per_block());
     Random random(2);
@@ -67,21 +81,20 @@ struct Scene {
 // computes.
 void attention(benchmark::State& state) {
   const QkvShape shape = kShapes[state.range(0)];
-  const int requests = static_cast<int>(state.range(1)),
-            computed = static_cast<int>(state.range(2)), tokens = static_cast<int>(state.range(3));
-  Scene scene(shape, 8, requests, computed, tokens);
-  const float scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
+  const Load load{static_cast<int>(state.range(1)), static_cast<int>(state.range(2)),
+                  static_cast<int>(state.range(3))};
+  Scene scene(*bench().backend, shape, 8, load);
   int layer = 0;
   for (auto _ : state) {
-    bench().backend->attend(*scene.qkv, shape, scale, *scene.pool, layer, *scene.out);
-    layer = (layer + 1) % scene.num_layers;
+    scene.attend(layer);
+    layer = (layer + 1) % scene.layers();
   }
   double seen = 0;
-  for (int i = 0; i < tokens; ++i) seen += computed + i + 1;
+  for (int i = 0; i < load.tokens; ++i) seen += load.computed + i + 1;
   Work work;
-  work.bytes = static_cast<double>(scene.pool_bytes()) / scene.num_layers;
+  work.bytes = static_cast<double>(scene.pool_bytes()) / scene.layers();
   work.working_set = scene.pool_bytes();
-  work.flops = 4.0 * requests * seen * shape.num_heads * shape.head_dim;
+  work.flops = 4.0 * load.requests * seen * shape.num_heads * shape.head_dim;
   report(state, work, bench().all_threads);
 }
 // Decoding at depth, alone and 16 at a time; a prompt, and a chunk of one.
@@ -92,11 +105,41 @@ BENCHMARK(attention)
     ->ArgsProduct({{0, 1}, {1}, {1024}, {256}})
     ->UseRealTime();
 
+// Attention of a decode step over 30 layers of SmolLM2-135M's shape: range(0) sequences of range(1)
+// tokens, of which range(2) are in shared blocks; range(3) = 1: read those once; range(4): the type
+// of keys and values. Bytes are those of every sequence's keys and values.
+void decode_attention(benchmark::State& state) {
+  const Load load{.requests = static_cast<int>(state.range(0)),
+                  .computed = static_cast<int>(state.range(1)) - 1,
+                  .shared_blocks = static_cast<int>(state.range(2)) / kBlockSize};
+  BackendOptions options;
+  options.cascade_attention = state.range(3) == 1;
+  options.kv_dtype = static_cast<KvDType>(state.range(4));
+  std::string error;
+  const auto backend = make_cpu_backend(options, error);
+  Scene scene(*backend, kShapes[0], 30, load);
+  for (auto _ : state) {
+    backend->begin_step(scene.step.view());
+    for (int layer = 0; layer < scene.layers(); ++layer) scene.attend(layer);
+  }
+  state.SetLabel(std::string(kv_dtype_name(options.kv_dtype)) + (state.range(3) ? ", once" : ""));
+  state.SetBytesProcessed(static_cast<std::int64_t>(
+      state.iterations() * scene.pool->bytes_per_block() * load.blocks_each() * load.requests));
+}
+BENCHMARK(decode_attention)
+    ->ArgNames({"sequences", "tokens", "shared", "once", "type"})
+    ->Args({16, 1040, 1000, 0, 0})
+    ->Args({16, 1040, 1000, 1, 0})
+    ->Args({16, 1040, 0, 1, 0})
+    ->ArgsProduct({{1}, {1024, 4096}, {0}, {1}, {0, 2, 3}})
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
 // range(0): the shape; range(1): tokens.
 void rope_write(benchmark::State& state) {
   const QkvShape shape = kShapes[state.range(0)];
   const int tokens = static_cast<int>(state.range(1));
-  Scene scene(shape, 8, 1, 0, tokens);
+  Scene scene(*bench().backend, shape, 8, {.tokens = tokens});
   std::vector<float> frequencies;
   for (int i = 0; i < shape.head_dim / 2; ++i)
     frequencies.push_back(std::pow(10000.0f, -2.0f * static_cast<float>(i) / shape.head_dim));
@@ -106,7 +149,7 @@ void rope_write(benchmark::State& state) {
   for (auto _ : state) {
     bench().backend->rope_write(*scene.qkv, shape, nullptr, nullptr, 0.0f, rope, *scene.pool,
                                 layer);
-    layer = (layer + 1) % scene.num_layers;
+    layer = (layer + 1) % scene.layers();
   }
   // Q and K are rewritten, V is read, K and V go to the cache in 16 bits.
   const double heads = 2.0 * shape.num_heads + 3.0 * shape.num_kv_heads + shape.num_kv_heads;
