@@ -5,7 +5,7 @@
 
 #include "app/quire/bench_commands.h"
 #include "app/quire/commands.h"
-#include "engine/runner/bench_model_json.h"
+#include "engine/runner/bench_model_text.h"
 
 namespace quire {
 namespace {
@@ -39,23 +39,6 @@ ModelBenchOptions options_of(const ModelBenchFlags& flags, int context_length) {
   return o;
 }
 
-void print_table(const std::vector<ModelBenchSeries>& all, int rounds) {
-  fmt::print("medians of {} rounds (slowest..fastest)\n", rounds);
-  for (const ModelBenchSeries& s : all) {
-    const Spread tok_s = rate(s), seconds = spread(s.seconds);
-    std::string what = fmt::format("{} {}", size_name(s.kind), s.size);
-    if (s.kind == ModelBenchKind::kParallel) what += fmt::format(", depth {}", s.depth);
-    if (s.kind == ModelBenchKind::kSharedPrefix)
-      fmt::print("{:<14}{:<26}{:>9.3f} s      ({:.3f}..{:.3f})   {} of {} prompt tokens cached\n",
-                 kind_name(s.kind), what, seconds.median, seconds.max, seconds.min, s.cached_tokens,
-                 s.prompt_tokens);
-    else
-      fmt::print("{:<14}{:<26}{:>9.1f} tok/s  ({:.1f}..{:.1f})   step {:.2f} ms\n",
-                 kind_name(s.kind), what, tok_s.median, tok_s.min, tok_s.max,
-                 seconds.median * 1e3 / s.steps);
-  }
-}
-
 // Another program's turn between two rounds.
 bool next_line() {
   std::string line;
@@ -67,6 +50,12 @@ void print_round(const ModelBenchSeries& series) {
   std::fflush(stdout);
 }
 
+std::int64_t kv_bytes_per_token(const FlatModel& model) {
+  constexpr int kTokens = 16;  // a block's
+  return static_cast<std::int64_t>(
+      model.backend().kv_bytes_per_block(model.config().kv_spec(), kTokens) / kTokens);
+}
+
 Status bench_model(const BareModel& model, const ModelBenchFlags& flags) {
   FlatModel& flat = *model.weights.model;
   const ModelBenchOptions options = options_of(flags, flat.config().context_length);
@@ -74,13 +63,16 @@ Status bench_model(const BareModel& model, const ModelBenchFlags& flags) {
             run_model_bench(flat, options, flags.paced ? BeforeRound(next_line) : BeforeRound(),
                             flags.paced ? AfterRound(print_round) : AfterRound()));
   if (flags.paced) return Ok{};
-  if (!flags.bench.json) {
-    fmt::print("{} ({}), {}\n", model.weights.name, model.weights.description, model.device());
-    print_table(result, options.rounds);
-    return Ok{};
-  }
-  fmt::print("{}\n", model_bench_json({model.weights.name, model.weights.description,
-                                       model.device(), options, result}));
+  const ModelBenchRun run{model.weights.name,
+                          model.weights.description,
+                          model.device(),
+                          kv_bytes_per_token(flat),
+                          options,
+                          result};
+  if (flags.bench.json)
+    fmt::print("{}\n", model_bench_json(run));
+  else
+    fmt::print("{}", model_bench_text(run));
   return Ok{};
 }
 
@@ -88,8 +80,11 @@ constexpr const char* kModelFooter =
     R"(Everything is greedy and goes through the scheduler; a context is computed once and then found in the
 prefix cache. Of the default sizes those are taken that the model's context has room for.
 
---json prints one object: model, description, backend, rounds, decode_tokens, shared_prefix_tokens, and the
-lists prefill, decode, parallel and shared_prefix. Their entries have
+--json prints one object: model, description, backend, rounds, decode_tokens, shared_prefix_tokens, and
+  kv_bytes_per_token: of the cache
+  us_per_context_token: what a token of context adds to a step of one stream; null without two depths
+  prefill, decode, parallel, shared_prefix: lists
+The entries of the lists have
   prompt, depth, streams (with depth) or requests: the size
   tokens: of a round; prompt tokens computed (prefill), or tokens put out
   steps: the engine ran in a round

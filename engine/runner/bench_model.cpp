@@ -212,6 +212,22 @@ Spread rate(const ModelBenchSeries& series) {
   return spread(std::move(rates));
 }
 
+std::optional<double> seconds_per_context_token(const std::vector<ModelBenchSeries>& all) {
+  double count = 0, x_sum = 0, y_sum = 0, xx_sum = 0, xy_sum = 0;
+  for (const ModelBenchSeries& series : all) {
+    if (series.kind != ModelBenchKind::kDecode) continue;
+    const double x = std::max(1, series.depth), y = spread(series.seconds).median / series.steps;
+    count += 1;
+    x_sum += x;
+    y_sum += y;
+    xx_sum += x * x;
+    xy_sum += x * y;
+  }
+  const double spread_of_x = count * xx_sum - x_sum * x_sum;
+  if (spread_of_x <= 0) return std::nullopt;
+  return (count * xy_sum - x_sum * y_sum) / spread_of_x;
+}
+
 Result<std::vector<ModelBenchSeries>> run_model_bench(FlatModel& model, const ModelBenchOptions& o,
                                                       const BeforeRound& before,
                                                       const AfterRound& after) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -61,6 +62,10 @@ struct Spread {
 Spread spread(std::vector<double> values);  // not empty
 // Tokens per second, fastest round as max.
 Spread rate(const ModelBenchSeries& series);
+
+// What a token of context adds to a step of one stream: the slope of a line through the medians of
+// kDecode's series, least squares. Empty when these have fewer than two depths.
+std::optional<double> seconds_per_context_token(const std::vector<ModelBenchSeries>& all);
 
 // May hold a round back, or end the bench by returning false (kCancelled).
 using BeforeRound = std::function<bool()>;

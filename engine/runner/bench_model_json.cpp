@@ -35,9 +35,12 @@ std::string model_bench_json(const ModelBenchRun& run) {
   Json json = {{"model", run.model},
                {"description", run.description},
                {"backend", run.backend},
+               {"kv_bytes_per_token", run.kv_bytes_per_token},
                {"rounds", run.options.rounds},
                {"decode_tokens", run.options.decode_tokens},
                {"shared_prefix_tokens", run.options.shared_prefix}};
+  const auto slope = seconds_per_context_token(run.series);
+  json["us_per_context_token"] = slope ? Json(*slope * 1e6) : Json();
   for (const auto kind : {ModelBenchKind::kPrefill, ModelBenchKind::kDecode,
                           ModelBenchKind::kParallel, ModelBenchKind::kSharedPrefix})
     json[kind_name(kind)] = Json::array();

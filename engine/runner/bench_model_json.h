@@ -8,11 +8,13 @@ namespace quire {
 
 struct ModelBenchRun {
   std::string model, description, backend;
+  std::int64_t kv_bytes_per_token = 0;  // all layers, keys and values
   ModelBenchOptions options;
   std::vector<ModelBenchSeries> series;
 };
 
-// One object on one line: model, description, backend, rounds, decode_tokens, shared_prefix_tokens,
+// One object on one line: model, description, backend, kv_bytes_per_token, rounds, decode_tokens,
+// shared_prefix_tokens, us_per_context_token (see seconds_per_context_token(); null when empty),
 // and a list for each kind (prefill, decode, parallel, shared_prefix). Entries have
 //   prompt | depth | streams | requests   the size; parallel has depth too
 //   tokens, steps, prompt_tokens, cached_tokens   of a round, see ModelBenchSeries

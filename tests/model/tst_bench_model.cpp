@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "engine/runner/bench_model_json.h"
+#include "engine/runner/bench_model_text.h"
 #include "tests/model/hooked_backend.h"
 #include "tests/model/support.h"
 #include "tests/support/test_main.h"
@@ -39,6 +39,16 @@ ModelBenchOptions small_options() {
   options.decode_tokens = 5;
   options.rounds = 3;
   return options;
+}
+
+// Three rounds of ten steps; of one stream, or `size` streams.
+ModelBenchSeries timed(ModelBenchKind kind, int size, double step_ms) {
+  ModelBenchSeries series;
+  series.kind = kind;
+  series.size = series.depth = size;
+  series.tokens = series.steps = 10;
+  series.seconds = {step_ms * 0.02, step_ms * 0.01, step_ms * 0.005};
+  return series;
 }
 
 }  // namespace
@@ -188,7 +198,9 @@ class TestBenchModel : public QObject {
     });
     QVERIFY(result.ok());
     const auto json = nlohmann::json::parse(
-        model_bench_json({"a \xff name", "described", "device", options, std::move(*result)}));
+        model_bench_json({"a \xff name", "described", "device", 512, options, std::move(*result)}));
+    QCOMPARE(json["kv_bytes_per_token"].get<int>(), 512);
+    QVERIFY(json["us_per_context_token"].is_number());
     QCOMPARE(json["decode_tokens"].get<int>(), options.decode_tokens);
     QCOMPARE(json["shared_prefix_tokens"].get<int>(), options.shared_prefix);
     for (const auto& [list, size, count] :
@@ -210,6 +222,35 @@ class TestBenchModel : public QObject {
     QCOMPARE(last["size"].get<int>(), 4);
     QCOMPARE(last["round"].get<int>(), options.rounds);
     QVERIFY(last["seconds"].get<double>() > 0 && last["cpu_seconds"].get<double>() > 0);
+  }
+
+  void aTokenOfContextCostsTheSlopeOverTheDepths() {
+    std::vector<ModelBenchSeries> all = {timed(ModelBenchKind::kDecode, 0, 4.0)};
+    QVERIFY(!seconds_per_context_token(all));
+    all.push_back(timed(ModelBenchKind::kDecode, 0, 5.0));
+    QVERIFY(!seconds_per_context_token(all));  // one depth, twice
+    all = {timed(ModelBenchKind::kDecode, 1, 3.0), timed(ModelBenchKind::kPrefill, 9000, 1.0),
+           timed(ModelBenchKind::kDecode, 2001, 7.0), timed(ModelBenchKind::kDecode, 1001, 5.0)};
+    QVERIFY(std::abs(*seconds_per_context_token(all) - 2e-6) < 1e-12);
+  }
+
+  void barsAreAsLongAsSteps() {
+    ModelBenchRun run{"name", "described", "device", 23040, small_options(), {}};
+    run.series = {timed(ModelBenchKind::kDecode, 0, 3.0), timed(ModelBenchKind::kParallel, 1, 4.0)};
+    const QString one = QString::fromStdString(model_bench_text(run));
+    QVERIFY(!one.contains("ms a step") && !one.contains("adds"));
+    run.series.push_back(timed(ModelBenchKind::kDecode, 1000, 6.0));
+    run.series.push_back(timed(ModelBenchKind::kParallel, 64, 400.0));
+    const QString text = QString::fromStdString(model_bench_text(run));
+    QVERIFY2(text.contains("A token of context adds 3.00 us to a step of one stream; its keys and "
+                           "values are 23.0 kB."),
+             qPrintable(text));
+    const auto bar = [](int size, int length, const char* ms) {
+      return QString("\n%1  %2 %3\n").arg(size, 8).arg(QString(length, '#'), ms);
+    };
+    for (const QString& line : {bar(0, 24, "3.00"), bar(1000, 48, "6.00").mid(1), bar(1, 1, "4.00"),
+                                bar(64, 48, "400.00").mid(1)})
+      QVERIFY2(text.contains(line), qPrintable(line + text));
   }
 
   void spreadIsOfTheSortedValues() {
