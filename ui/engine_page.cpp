@@ -41,6 +41,10 @@ EnginePage::EnginePage(EngineClient* client, Settings* settings, QWidget* parent
   m_plots = new EnginePlots(m_live->history(), side);
   sideLayout->addWidget(m_plots, 1);
   sideLayout->addWidget(buildSettings());
+  m_poolText = new QLabel(side);
+  m_poolText->setWordWrap(true);
+  m_poolText->setForegroundRole(QPalette::PlaceholderText);
+  sideLayout->addWidget(m_poolText);
   splitter->addWidget(side);
   splitter->setStretchFactor(0, 3);
   splitter->setStretchFactor(1, 2);
@@ -159,10 +163,6 @@ QWidget* EnginePage::buildReloadSettings() {
       tr("Lets running answers finish, then loads the model again with these settings"));
   connect(m_reload, &QPushButton::clicked, this, &EnginePage::reload);
   form->addRow(m_reload);
-  m_poolText = new QLabel(box);
-  m_poolText->setWordWrap(true);
-  m_poolText->setForegroundRole(QPalette::PlaceholderText);
-  form->addRow(m_poolText);
   return box;
 }
 
@@ -239,19 +239,21 @@ void EnginePage::updatePoolText() {
   const auto model = m_client->model();
   if (!model) {
     m_poolText->setText(tr("No model is loaded."));
+    m_poolText->setToolTip({});
     return;
   }
   const auto size = [](std::size_t bytes) {
     return QString::fromStdString(readable_bytes(static_cast<double>(bytes)));
   };
-  m_poolText->setText(
-      tr("Now: %1 blocks of %2 tokens (%3), context %4 tokens. With the weights (%5) and buffers "
-         "(%6) about %7 was expected; the program takes %8.")
-          .arg(QLocale().toString(model->engine.num_blocks))
-          .arg(model->engine.block_size)
-          .arg(size(model->memory.kv_pool), QLocale().toString(model->engine.effective_context()),
-               size(model->memory.weights), size(model->memory.buffers),
-               size(model->memory.estimate()), size(model->memory.resident)));
+  const auto& memory = model->memory;
+  m_poolText->setText(tr("%1 KV blocks of %2 tokens, context %3. %4 of memory in use, %5 expected.")
+                          .arg(QLocale().toString(model->engine.num_blocks))
+                          .arg(model->engine.block_size)
+                          .arg(QLocale().toString(model->engine.effective_context()),
+                               size(memory.resident), size(memory.estimate())));
+  m_poolText->setToolTip(tr("Expected: KV pool %1, weights %2, buffers %3, the program %4")
+                             .arg(size(memory.kv_pool), size(memory.weights), size(memory.buffers),
+                                  size(memory.program)));
 }
 
 void EnginePage::reload() {

@@ -12,7 +12,17 @@ namespace {
 
 constexpr double kShownSeconds = 60;
 
+constexpr int kLeastHeight = 30;  // of the curves: three labels at the axis
+constexpr int kRowSpacing = 2;
+
 enum PlotRow { kPool, kHits, kRates, kPreemptions, kNumRows };
+
+class SecondsTicker : public QCPAxisTicker {
+ protected:
+  QString getTickLabel(double tick, const QLocale& locale, QChar, int) override {
+    return EnginePlots::tr("%1 s").arg(locale.toString(tick, 'f', 0));
+  }
+};
 
 }  // namespace
 
@@ -23,7 +33,7 @@ EnginePlots::EnginePlots(const EngineHistory* history, QWidget* parent)
   layout->setContentsMargins(0, 0, 0, 0);
   layout->addWidget(m_plot);
   m_plot->plotLayout()->clear();
-  m_plot->plotLayout()->setRowSpacing(2);
+  m_plot->plotLayout()->setRowSpacing(kRowSpacing);
   m_plot->setNotAntialiasedElements(QCP::aeAll);
   m_plots.push_back(addPlot(kPool, {tr("pool in use %"), tr("cached %")}));
   m_plots.push_back(addPlot(kHits, {tr("prefix hits %")}));
@@ -32,26 +42,26 @@ EnginePlots::EnginePlots(const EngineHistory* history, QWidget* parent)
   for (int row = 0; row + 1 < kNumRows; ++row) {
     m_plots[static_cast<std::size_t>(row)].rect->axis(QCPAxis::atBottom)->setTickLabels(false);
   }
-  m_plots.back().rect->axis(QCPAxis::atBottom)->setLabel(tr("seconds"));
+  m_plots.back().rect->axis(QCPAxis::atBottom)->setTicker(QSharedPointer<SecondsTicker>::create());
   applyTheme();
+  refresh();
 }
 
 EnginePlots::Plot EnginePlots::addPlot(int row, const QStringList& names) {
   Plot plot;
   plot.rect = new QCPAxisRect(m_plot);
-  plot.rect->setMinimumSize(60, 36);
-  plot.rect->setAutoMargins(QCP::msRight | QCP::msBottom);
-  // One left edge for all, whatever the labels; half a label's height above the highest one.
-  const QMargins margins(52, fontMetrics().height() / 2 + 1, 10, 2);
-  plot.rect->setMargins(margins);
-  plot.rect->setMinimumMargins(margins);
+  // One left edge for all, whatever the labels; above the curves a line for their names.
+  const int textHeight = fontMetrics().height(), nameHeight = textHeight + 2;
+  plot.rect->setAutoMargins(QCP::msNone);
+  plot.rect->setMargins(QMargins(52, nameHeight, 14, row + 1 == kNumRows ? textHeight + 6 : 2));
   m_plot->plotLayout()->addElement(row, 0, plot.rect);
   auto* legend = new QCPLegend;
   plot.rect->insetLayout()->addElement(legend, Qt::AlignLeft | Qt::AlignTop);
-  plot.rect->insetLayout()->setMargins(QMargins(4, 2, 4, 2));
+  plot.rect->insetLayout()->setAutoMargins(QCP::msNone);
+  plot.rect->insetLayout()->setMargins(QMargins(0, -nameHeight, 0, 0));
   legend->setFillOrder(QCPLegend::foColumnsFirst);
   legend->setMargins(QMargins(2, 0, 2, 0));
-  legend->setIconSize(10, 6);
+  legend->setIconSize(10, textHeight);
   legend->setLayer(QStringLiteral("legend"));
   for (const QString& name : names) {
     auto* graph =
@@ -100,10 +110,30 @@ void EnginePlots::changeEvent(QEvent* event) {
   QWidget::changeEvent(event);
 }
 
+int EnginePlots::heightBesideCurves() const {
+  int height = (kNumRows - 1) * kRowSpacing;
+  for (const Plot& plot : m_plots)
+    height += plot.rect->margins().top() + plot.rect->margins().bottom();
+  return height;
+}
+
+QSize EnginePlots::minimumSizeHint() const {
+  return {160, heightBesideCurves() + kNumRows * kLeastHeight};
+}
+
+// Rows share out the height so that the curves, not the rows, are of one height.
+void EnginePlots::resizeEvent(QResizeEvent* event) {
+  const int curves = std::max(kLeastHeight, (height() - heightBesideCurves()) / kNumRows);
+  for (int row = 0; row < kNumRows; ++row) {
+    const QMargins around = m_plots[static_cast<std::size_t>(row)].rect->margins();
+    m_plot->plotLayout()->setRowStretchFactor(row, curves + around.top() + around.bottom());
+  }
+  QWidget::resizeEvent(event);
+}
+
 void EnginePlots::refresh() {
   const auto& points = m_history->points();
-  if (points.empty()) return;
-  const double end = points.back().seconds;
+  const double end = points.empty() ? 0 : points.back().seconds;
   QVector<double> seconds, used, cached, hits, decode, prefill, preemptions;
   for (const PlotPoint& point : points) {
     if (point.seconds < end - kShownSeconds - 1) continue;

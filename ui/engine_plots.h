@@ -18,11 +18,12 @@ class EnginePlots : public QWidget {
   explicit EnginePlots(const EngineHistory* history, QWidget* parent = nullptr);
 
   void refresh();
-  QSize minimumSizeHint() const override { return {160, 160}; }
+  QSize minimumSizeHint() const override;
   QSize sizeHint() const override { return {320, 320}; }
 
  protected:
   void changeEvent(QEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
 
  private:
   struct Plot {
@@ -30,6 +31,7 @@ class EnginePlots : public QWidget {
     std::vector<QCPGraph*> graphs;
   };
   Plot addPlot(int row, const QStringList& names);
+  int heightBesideCurves() const;
   void applyTheme();
 
   const EngineHistory* m_history;
