@@ -100,7 +100,9 @@ class EngineThread : public Engine {
   void set_paused(bool paused, int steps);
   void run();
   bool wait_for_work();
-  void run_commands();
+  bool run_commands();
+  bool may_step() const { return !stop_ && (!paused_ || steps_allowed_ > 0); }  // with mutex_ held
+  bool take_step();
   void run_one_step();
   void fail(const std::string& reason);
   void abort_all();
@@ -246,20 +248,7 @@ bool EngineThread::drain(double timeout_s) {
 
 void EngineThread::run() {
   while (wait_for_work()) {
-    run_commands();
-    const bool may_step = [this] {
-      const std::lock_guard lock(mutex_);
-      if (stop_) return false;
-      if (!paused_) return true;
-      return steps_allowed_ > 0;
-    }();
-    if (may_step && core_.has_unfinished()) {
-      {
-        const std::lock_guard lock(mutex_);
-        if (paused_ && steps_allowed_ > 0) --steps_allowed_;
-      }
-      run_one_step();
-    }
+    if (run_commands() && core_.has_unfinished() && take_step()) run_one_step();
   }
   run_commands();
   abort_all();
@@ -275,20 +264,32 @@ void EngineThread::run() {
 // False when the thread should end.
 bool EngineThread::wait_for_work() {
   std::unique_lock lock(mutex_);
-  wake_.wait(lock, [this] {
-    return stop_ || !inbox_.empty() || (core_.has_unfinished() && (!paused_ || steps_allowed_ > 0));
-  });
+  wake_.wait(lock,
+             [this] { return stop_ || !inbox_.empty() || (core_.has_unfinished() && may_step()); });
   return !stop_;
 }
 
-void EngineThread::run_commands() {
+// Whether a step was allowed when the commands were taken: a step that was allowed after a request
+// came has it.
+bool EngineThread::run_commands() {
   std::vector<Command> commands;
+  bool allowed;
   {
     const std::lock_guard lock(mutex_);
     commands.swap(inbox_);
+    allowed = may_step();
   }
   for (Command& command : commands) command();
   if (!commands.empty()) abort_those(listeners_.publish_queue_positions());
+  return allowed;
+}
+
+// Whether one is still allowed; counted as taken.
+bool EngineThread::take_step() {
+  const std::lock_guard lock(mutex_);
+  if (!may_step()) return false;
+  if (paused_) --steps_allowed_;
+  return true;
 }
 
 void EngineThread::run_one_step() {

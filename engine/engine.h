@@ -85,7 +85,7 @@ class Engine {
   virtual void abort(RequestId id) = 0;
 
   // Teaching mode: `pause` holds the loop between steps, `step(n)` lets n steps run. Requests keep
-  // arriving.
+  // arriving; those that came before resume() or step() are there in the first step it allows.
   virtual void pause() = 0;
   virtual void resume() = 0;
   virtual void step(int n) = 0;

@@ -1,4 +1,5 @@
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -240,6 +241,33 @@ class TestEngine : public QObject {
     QCOMPARE(fixture.engine->snapshot().totals.steps, std::int64_t{2});
     fixture.engine->resume();
     QCOMPARE(all_tokens(sink->wait_finished()), (std::vector<TokenId>{4, 5, 6}));
+  }
+
+  void aStepHasWhatCameBeforeItWasAllowed_data() {
+    QTest::addColumn<int>("steps");
+    QTest::newRow("resume") << 0;
+    QTest::newRow("step") << 1;
+  }
+  void aStepHasWhatCameBeforeItWasAllowed() {
+    QFETCH(int, steps);
+    Fixture fixture(small_config(), true);
+    auto ring = fixture.engine->open_ring(64);
+    auto first = std::make_shared<RecordingSink>(), second = std::make_shared<RecordingSink>();
+    QVERIFY(fixture.engine->submit(make_request(4, 1), first).ok());
+    // Both come while the engine's thread is busy with what was posted earlier.
+    std::promise<void> busy, free;
+    fixture.engine->request_snapshot([&](const EngineSnapshot&) {
+      busy.set_value();
+      free.get_future().wait();
+    });
+    busy.get_future().wait();
+    QVERIFY(fixture.engine->submit(make_request(4, 1), second).ok());
+    steps == 0 ? fixture.engine->resume() : fixture.engine->step(steps);
+    free.set_value();
+    first->wait_finished();
+    std::vector<std::shared_ptr<const StepRecord>> records;
+    ring->drain(records);
+    QCOMPARE(records.front()->scheduled.size(), std::size_t{2});
   }
 
   void drainWaitsThenRefuses() {
