@@ -22,12 +22,17 @@ void EngineHistory::apply(const EngineFrame& frame) {
     m_lost += frame.lost;
     m_needsSnapshot = true;
   }
+  // Records count those that came before their steps began, a snapshot those that it has.
+  const double counted = frame.records.empty() ? -1 : frame.records.back()->times.start_s;
+  int uncounted = 0;
   for (const ArrivalInfo& arrival : frame.arrivals) {
+    if (arrival.timeSeconds > counted && this->lane(arrival.request) == nullptr) ++uncounted;
     Lane& lane = ensureLane(arrival.request, arrival.timeSeconds);
     lane.label = arrival.label;
     lane.promptTokens = arrival.promptTokens;
   }
   for (const auto& record : frame.records) applyStep(*record);
+  m_waiting += uncounted;
 }
 
 void EngineHistory::rejoin(const EngineSnapshot& snapshot) {

@@ -29,6 +29,38 @@ constexpr RequestId kFirst{1}, kSecond{2};
 class TestEngineHistory : public QObject {
   Q_OBJECT
  private slots:
+  void whoCameSinceTheLastStepIsWaiting() {
+    EngineHistory history;
+    EngineFrame frame;
+    frame.arrivals = {{kFirst, {}, 4, 0.5}};
+    history.apply(frame);
+    QCOMPARE(history.waiting(), 1);
+    // A step that has the first begins at 1; the second comes later.
+    auto record = makeRecord(1, 4);
+    record->num_running = 1;
+    frame = frameOf({record});
+    frame.arrivals = {{kSecond, {}, 4, 1.2}};
+    history.apply(frame);
+    QCOMPARE(history.running(), 1);
+    QCOMPARE(history.waiting(), 1);
+    record = makeRecord(2, 4);
+    record->num_running = 2;
+    history.apply(frameOf({record}));
+    QCOMPARE(history.waiting(), 0);
+    // Counted by a snapshot already.
+    EngineSnapshot snapshot;
+    snapshot.step = 2;
+    snapshot.requests.resize(1);
+    snapshot.requests[0].id = RequestId{3};
+    snapshot.requests[0].status = RequestStatus::kWaiting;
+    history.rejoin(snapshot);
+    QCOMPARE(history.waiting(), 1);
+    frame = EngineFrame();
+    frame.arrivals = {{RequestId{3}, {}, 4, 2.5}};
+    history.apply(frame);
+    QCOMPARE(history.waiting(), 1);
+  }
+
   void blocksFollowTheirEvents() {
     EngineHistory history;
     auto record = makeRecord(1, 4);
