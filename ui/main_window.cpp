@@ -228,6 +228,7 @@ void MainWindow::showPage(Page page) {
   if (page < m_pages->count()) m_pages->setCurrentIndex(page);
   m_pageActions->actions().at(m_pages->currentIndex())->setChecked(true);
   updateDock();
+  sayPaused();
   if (page == Chat) m_chatPage->focusInput();
   if (page == Models) m_loader->refreshLibrary();
 }

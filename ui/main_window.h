@@ -61,6 +61,7 @@ class MainWindow : public QMainWindow {
   void buildEditMenu();
   void buildViewMenu();
   void buildEngineMenu();
+  void sayPaused();
   void buildHelpMenu();
   void chooseFile();
   void chooseFolder();
@@ -88,6 +89,7 @@ class MainWindow : public QMainWindow {
   QAction* m_dockAction = nullptr;
   bool m_dockWanted = true;   // the person's choice; narrow windows hide it all the same
   bool m_dockChosen = false;  // false: shown only where the window is wide enough
+  bool m_pauseSaid = false;   // of this pause
   bool m_dockSized = false;   // its width was restored or set once
   QLabel* m_modelLabel = nullptr;
   QLabel* m_backendLabel = nullptr;

@@ -13,6 +13,7 @@
 #include <QStackedWidget>
 #include <QUrl>
 #include <QVBoxLayout>
+#include <utility>
 
 #include "ui/about_dialog.h"
 #include "ui/chat_page.h"
@@ -135,19 +136,27 @@ void MainWindow::buildEngineMenu() {
   };
   connect(m_client, &EngineClient::modelChanged, this, update);
   connect(m_client, &EngineClient::pausedChanged, this, update);
-  // A paused engine answers nobody, API clients included, so the window says so.
   connect(m_client, &EngineClient::pausedChanged, this, [this](bool paused) {
-    if (!paused) return m_bars->remove(QStringLiteral("paused"));
-    BarMessage message;
-    message.kind = BarKind::Warning;
-    message.key = QStringLiteral("paused");
-    message.text =
-        tr("The engine is paused between steps. Answers, and programs using the server, "
-           "wait until it runs again.");
-    message.actions = {{tr("Resume"), [this] { m_client->resume(); }}};
-    m_bars->show(message);
+    m_pauseSaid = false;
+    if (!paused) m_bars->remove(QStringLiteral("paused"));
+    sayPaused();
   });
   update();
+}
+
+// A paused engine answers nobody, API clients included, so the window says so, once. The Engine
+// page does it itself: a bar would move its buttons away from under the pointer.
+void MainWindow::sayPaused() {
+  if (!m_client->paused() || m_pages->currentIndex() == EngineView) return;
+  if (std::exchange(m_pauseSaid, true)) return;
+  BarMessage message;
+  message.kind = BarKind::Warning;
+  message.key = QStringLiteral("paused");
+  message.text =
+      tr("The engine is paused between steps. Answers, and programs using the server, "
+         "wait until it runs again.");
+  message.actions = {{tr("Resume"), [this] { m_client->resume(); }}};
+  m_bars->show(message);
 }
 
 void MainWindow::buildHelpMenu() {

@@ -62,6 +62,7 @@ class TestMainWindow : public QObject {
   void fitsNarrowWindows();
   void droppedFileIsOpened();
   void pausedEngineIsSaid();
+  void pausingOnTheEnginePageMovesNothing();
   void missingChatTemplateIsSaid();
   void themeFollowsTheMenu();
   void everyHelpPageHasItsText();
@@ -117,6 +118,17 @@ void TestMainWindow::pausedEngineIsSaid() {
   Bench bench;
   bench.client.pause();
   QVERIFY(bench.window->bars()->texts().join(QLatin1Char(' ')).contains(QStringLiteral("paused")));
+  bench.client.resume();
+  QVERIFY(bench.window->bars()->texts().isEmpty());
+}
+
+void TestMainWindow::pausingOnTheEnginePageMovesNothing() {
+  Bench bench;
+  bench.window->showPage(MainWindow::EngineView);
+  bench.client.pause();
+  QVERIFY(bench.window->bars()->texts().isEmpty());
+  bench.window->showPage(MainWindow::Chat);
+  QCOMPARE(bench.window->bars()->texts().size(), 1);
   bench.client.resume();
   QVERIFY(bench.window->bars()->texts().isEmpty());
 }
