@@ -5,6 +5,7 @@
 
 #include "app/quire/bench_commands.h"
 #include "app/quire/commands.h"
+#include "engine/runner/bench_model_sizes.h"
 #include "engine/runner/bench_model_text.h"
 
 namespace quire {
@@ -51,9 +52,9 @@ void print_round(const ModelBenchSeries& series) {
 }
 
 std::int64_t kv_bytes_per_token(const FlatModel& model) {
-  constexpr int kTokens = 16;  // a block's
   return static_cast<std::int64_t>(
-      model.backend().kv_bytes_per_block(model.config().kv_spec(), kTokens) / kTokens);
+      model.backend().kv_bytes_per_block(model.config().kv_spec(), kBenchBlockSize) /
+      kBenchBlockSize);
 }
 
 Status bench_model(const BareModel& model, const ModelBenchFlags& flags) {

@@ -212,11 +212,15 @@ Spread rate(const ModelBenchSeries& series) {
   return spread(std::move(rates));
 }
 
+double seconds_per_step(const ModelBenchSeries& series) {
+  return spread(series.seconds).median / series.steps;
+}
+
 std::optional<double> seconds_per_context_token(const std::vector<ModelBenchSeries>& all) {
   double count = 0, x_sum = 0, y_sum = 0, xx_sum = 0, xy_sum = 0;
   for (const ModelBenchSeries& series : all) {
     if (series.kind != ModelBenchKind::kDecode) continue;
-    const double x = std::max(1, series.depth), y = spread(series.seconds).median / series.steps;
+    const double x = std::max(1, series.depth), y = seconds_per_step(series);
     count += 1;
     x_sum += x;
     y_sum += y;

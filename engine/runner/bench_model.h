@@ -62,6 +62,8 @@ struct Spread {
 Spread spread(std::vector<double> values);  // not empty
 // Tokens per second, fastest round as max.
 Spread rate(const ModelBenchSeries& series);
+// Of the median round.
+double seconds_per_step(const ModelBenchSeries& series);
 
 // What a token of context adds to a step of one stream: the slope of a line through the medians of
 // kDecode's series, least squares. Empty when these have fewer than two depths.

@@ -8,7 +8,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json series_json(const ModelBenchSeries& s) {
-  const Spread tok_s = rate(s), seconds = spread(s.seconds);
+  const Spread tok_s = rate(s);
   Json json = {{size_name(s.kind), s.size}};
   if (s.kind == ModelBenchKind::kParallel) json["depth"] = s.depth;
   json.update({{"tokens", s.tokens},
@@ -18,8 +18,8 @@ Json series_json(const ModelBenchSeries& s) {
                {"tok_s", tok_s.median},
                {"tok_s_min", tok_s.min},
                {"tok_s_max", tok_s.max},
-               {"step_ms", seconds.median * 1e3 / s.steps},
-               {"wall_s", seconds.median},
+               {"step_ms", seconds_per_step(s) * 1e3},
+               {"wall_s", spread(s.seconds).median},
                {"rounds_s", s.seconds},
                {"rounds_cpu_s", s.cpu_seconds}});
   return json;

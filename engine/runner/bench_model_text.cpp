@@ -12,7 +12,7 @@ namespace {
 constexpr double kBarWidth = 48;
 
 double step_ms(const ModelBenchSeries& series) {
-  return spread(series.seconds).median * 1e3 / series.steps;
+  return seconds_per_step(series) * 1e3;
 }
 
 void add_line(fmt::memory_buffer& text, const ModelBenchSeries& s) {

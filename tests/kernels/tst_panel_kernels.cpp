@@ -14,18 +14,21 @@ using namespace quire::test;
 
 namespace {
 
-// Activation rows in every form, made by the scalar kernels. What may be read past the last row is
-// not zero.
+// Activation rows in every form, made by the scalar kernels. What may be read past the last row,
+// and what lay there before, is not a number.
 struct Activations {
   std::vector<float> x;
   PreparedRows prepared;
 
   Activations(int rows, std::int64_t cols, Random& random) : x(random.normals(rows * cols)) {
-    const std::vector<float> beyond(cols, 1e30f);
-    const bool blocks = cols % kBlock == 0;
-    prepared.reserve(rows + kReadableRows, cols, {true, true, true, blocks});
+    const RowForms forms{true, true, true, cols % kBlock == 0};
+    const std::vector<float> stale(cols + kBf16Step, __builtin_nanf(""));
+    prepared.reserve(rows + kReadableRows, std::ssize(stale), forms);
     for (int row = 0; row < rows + kReadableRows; ++row)
-      prepared.prepare(scalar_kernels(), row < rows ? x.data() + row * cols : beyond.data(), row);
+      prepared.prepare(scalar_kernels(), stale.data(), row);
+    prepared.reserve(rows, cols, forms);
+    for (int row = 0; row < rows; ++row)
+      prepared.prepare(scalar_kernels(), x.data() + row * cols, row);
   }
   ActivationRows view(int first, int count) const { return rows_of(prepared.view(), first, count); }
 };
